@@ -94,7 +94,7 @@ func (m *builder) addLog(c logChoice, out *Side) {
 	}
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
-		both(fileLog, fileProvider(x.EnvoyFileAccessLog))
+		both(fileLog, m.fileProvider(p.GetName(), x.EnvoyFileAccessLog))
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpAls:
 		if at, ok := m.serviceOf(c.named, p); ok {
 			out.HTTPLogs = append(out.HTTPLogs, accessLog(httpServiceLog, httpService(x.EnvoyHttpAls, at), c.condition))

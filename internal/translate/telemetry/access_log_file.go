@@ -75,11 +75,17 @@ func meshFormatFault(m *meshconfig.MeshConfig) string {
 }
 
 // fileProvider returns the config of a provider that logs to a file, by default /dev/stdout. A
-// format that Envoy would refuse is replaced by the default.
-func fileProvider(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider) *filelogv3.FileAccessLog {
+// format that Envoy would refuse is replaced by the default. A provider with the name of the
+// built-in one, envoy, has the format of MeshConfig, unless it sets logFormat or omitEmptyValues.
+func (m *builder) fileProvider(
+	name string,
+	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider,
+) *filelogv3.FileAccessLog {
 	omit := p.GetOmitEmptyValues()
 	format := textLog("", omit)
-	if formatFault(p.GetLogFormat().GetText(), p.GetLogFormat().GetLabels()) == "" {
+	if name == builtinLog && p.GetLogFormat() == nil && !omit {
+		format = meshFormat(m.settings.Mesh)
+	} else if formatFault(p.GetLogFormat().GetText(), p.GetLogFormat().GetLabels()) == "" {
 		switch f := p.GetLogFormat().GetLogFormat().(type) {
 		case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider_LogFormat_Text:
 			format = textLog(f.Text, omit)

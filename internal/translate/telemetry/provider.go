@@ -10,6 +10,9 @@ import (
 // provider is a MeshConfig.extensionProvider.
 type provider = meshconfig.MeshConfig_ExtensionProvider
 
+// builtinLog is the name of the built-in provider of access logs.
+const builtinLog = "envoy"
+
 // builtinProvider returns the provider that Istio defines without configuration: "prometheus" for
 // metrics, "envoy" for access logs in /dev/stdout, or "stackdriver". It returns nil for other
 // names.
@@ -19,7 +22,7 @@ func builtinProvider(name string) *provider {
 		return &provider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_Prometheus{
 			Prometheus: new(meshconfig.MeshConfig_ExtensionProvider_PrometheusMetricsProvider),
 		}}
-	case "envoy":
+	case builtinLog:
 		return &provider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog{
 			EnvoyFileAccessLog: &meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider{
 				Path: "/dev/stdout",
