@@ -57,7 +57,7 @@ func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3
 	}
 	any := false
 	for i, p := range w.list.patches {
-		inner.active[i] = p.patchesRoutes() && p.matchesRoutes(routes.GetName(), side)
+		inner.active[i] = p.patchesRoutes() && p.matchesRoutes(routes.GetName(), side, nil)
 		any = any || inner.active[i]
 	}
 	if !any {

@@ -194,9 +194,9 @@ func (s *set) mayHaveMatched(body []byte, p *patch) bool {
 // forRoutes returns the patches that may match something in a RouteConfiguration that comes by RDS,
 // or nil if there are none.
 func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
-	side := contextOf(v, false)
+	side, ports := contextOf(v, false), gatewayPorts(v, r.Name)
 	return s.choose(func(p *patch) bool {
-		if !p.inContext(side) || !p.matchesRoutes(r.Name, side) {
+		if !p.inContext(side) || !p.matchesRoutes(r.Name, side, ports) {
 			return false
 		}
 		host := p.route.GetVhost()
@@ -209,10 +209,27 @@ func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	})
 }
 
+// gatewayPorts returns the ports of the Gateways' servers that share the RouteConfiguration with a
+// name, with duplicates. They are the ports of Services, while the name may have the port at which
+// the proxy listens. It returns nil for other proxies than routers, and if no server has it.
+func gatewayPorts(v *view.View, name string) (ports []uint32) {
+	g := v.Gateway()
+	if g == nil {
+		return nil
+	}
+	if r := g.RouteByName(name); r != nil {
+		for _, s := range r.Servers {
+			ports = append(ports, s.Port())
+		}
+	}
+	return ports
+}
+
 // matchesRoutes reports whether the patch's match includes the RouteConfiguration with a name, by
-// name and port. If side is GATEWAY, it also compares the port's name and the Gateway. Conditions
-// that are not set match any name.
-func (p *patch) matchesRoutes(name string, side patchContext) bool {
+// name and port. The port is compared with ports (gatewayPorts), or if there are none, with that in
+// the name. If side is GATEWAY, it also compares the port's name and the Gateway. Conditions that
+// are not set match any name.
+func (p *patch) matchesRoutes(name string, side patchContext, ports []uint32) bool {
 	m := p.route
 	if m.GetName() != "" && m.GetName() != name {
 		return false
@@ -221,7 +238,10 @@ func (p *patch) matchesRoutes(name string, side patchContext) bool {
 		return true
 	}
 	port, portName, gateway := parseRoutesName(name)
-	if m.GetPortNumber() != 0 && m.GetPortNumber() != port {
+	if len(ports) == 0 {
+		ports = []uint32{port}
+	}
+	if m.GetPortNumber() != 0 && !slices.Contains(ports, m.GetPortNumber()) {
 		return false
 	}
 	if side != networking.EnvoyFilter_GATEWAY { // The other two apply only to gateways.
