@@ -147,7 +147,7 @@ func (a access) admits(id identity) (by []config.Key, ok bool) {
 // rules with patterns. It ignores DENY rules.
 func (a access) mayName(namespace string) bool {
 	return slices.ContainsFunc(a.allow, func(r callerRule) bool {
-		return holds(namespace, r.source.GetNamespaces(), nil) && (len(r.source.GetPrincipals()) == 0 ||
+		return holds(namespace, r.source.GetNamespaces(), nil, matchesNamespace) && (len(r.source.GetPrincipals()) == 0 ||
 			slices.ContainsFunc(r.source.GetPrincipals(), func(p string) bool {
 				return strings.Contains(p, "/ns/"+namespace+"/sa/") || strings.HasPrefix(p, "*") ||
 					strings.HasSuffix(p, "*")
@@ -169,24 +169,42 @@ func (r callerRule) matches(id identity) bool {
 		return full
 	}
 	s := r.source
-	return holds(id.principal, s.GetPrincipals(), s.GetNotPrincipals()) &&
-		holds(id.namespace, s.GetNamespaces(), s.GetNotNamespaces()) &&
-		holds(id.account, accounts(s.GetServiceAccounts()), accounts(s.GetNotServiceAccounts()))
+	return holds(id.principal, s.GetPrincipals(), s.GetNotPrincipals(), matchesText) &&
+		holds(id.namespace, s.GetNamespaces(), s.GetNotNamespaces(), matchesNamespace) &&
+		holds(id.account, accounts(s.GetServiceAccounts()), accounts(s.GetNotServiceAccounts()), matchesText)
 }
 
-// holds reports whether a value matches one of the patterns, if there are any, and none of not. A
-// pattern may begin or end with "*". An empty value matches no pattern.
-func holds(value string, patterns, not []string) bool {
-	matches := func(pattern string) bool {
-		switch {
-		case value == "":
-			return false
-		case strings.HasPrefix(pattern, "*"):
-			return strings.HasSuffix(value, pattern[1:])
-		case strings.HasSuffix(pattern, "*"):
-			return strings.HasPrefix(value, pattern[:len(pattern)-1])
-		}
+// holds reports whether a value matches one of the patterns, if there are any, and none of not. An
+// empty value matches no pattern.
+func holds(value string, patterns, not []string, matches func(pattern, value string) bool) bool {
+	is := func(pattern string) bool { return value != "" && matches(pattern, value) }
+	return (len(patterns) == 0 || slices.ContainsFunc(patterns, is)) && !slices.ContainsFunc(not, is)
+}
+
+// matchesText reports whether a pattern, which may begin or end with "*", matches value.
+func matchesText(pattern, value string) bool {
+	switch {
+	case strings.HasPrefix(pattern, "*"):
+		return strings.HasSuffix(value, pattern[1:])
+	case strings.HasSuffix(pattern, "*"):
+		return strings.HasPrefix(value, pattern[:len(pattern)-1])
+	}
+	return value == pattern
+}
+
+// matchesNamespace reports whether a pattern of namespaces, in which each "*" is a wildcard,
+// matches value.
+func matchesNamespace(pattern, value string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
 		return value == pattern
 	}
-	return (len(patterns) == 0 || slices.ContainsFunc(patterns, matches)) && !slices.ContainsFunc(not, matches)
+	value, ok := strings.CutPrefix(value, parts[0])
+	for _, part := range parts[1:last] {
+		found := false
+		_, value, found = strings.Cut(value, part)
+		ok = ok && found
+	}
+	return ok && strings.HasSuffix(value, parts[last])
 }

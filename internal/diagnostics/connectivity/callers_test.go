@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	security "istio.io/api/security/v1beta1"
+
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate"
 )
@@ -126,5 +128,29 @@ spec: {hosts: [cart.example], gateways: [door/front], http: [{route: [{destinati
 	}
 	if len(x.Servers) != 1 || x.Servers[0].Name != "cart" || len(x.Requests) != 1 {
 		t.Errorf("the answer is %+v", x)
+	}
+}
+
+// TestNamespacePatterns: each "*" in namespaces is a wildcard.
+func TestNamespacePatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, namespace string
+		want               bool
+	}{
+		{"team-*-dev", "team-a-dev", true},
+		{"team-*-dev", "team-a-prod", false},
+		{"team-*-dev", "team-dev", false},
+		{"*dev*", "a-dev-b", true},
+		{"*dev*", "prod", false},
+		{"*", "prod", true},
+		{"*", "", false},
+		{"prod", "prod", true},
+		{"prod*", "prod-2", true},
+		{"*prod", "pre-prod", true},
+	} {
+		r := callerRule{source: &security.Source{Namespaces: []string{c.pattern}}}
+		if got := r.matches(identity{namespace: c.namespace}); got != c.want {
+			t.Errorf("%s matches %q: %v", c.pattern, c.namespace, got)
+		}
 	}
 }
