@@ -54,8 +54,8 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 
 // convertGRPCMatch converts a match of a GRPCRoute, whose path is "/SERVICE/METHOD". More
 // characters in the service make it more specific, then more in the method (precedence). Of several
-// entries for a header, the first is used. The verdict fails for unsupported types and invalid expressions; field is the path
-// of the match.
+// entries for a header, the first is used. The verdict fails for unsupported types and invalid
+// expressions; field is the path of the match.
 func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
 	v := out.setMethod(field+".method", m.Method)
