@@ -60,17 +60,7 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 		return out
 	}
 	if !c.TCP.isRefusal() {
-		by := new(accessFilters)
-		if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {
-			by = b.access
-		}
-		out.Filters = append(out.Filters, b.filtersAt(by.customConnections, c.Match.DestinationPort)...)
-		out.Filters = append(
-			out.Filters,
-			b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...,
-		)
-		out.Filters = append(out.Filters, b.filtersAt(by.connections, c.Match.DestinationPort)...)
-		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last)...)
+		out.Filters = append(out.Filters, b.connectionFilters(c)...)
 	}
 	if c.TCP.Redis {
 		out.Filters = append(out.Filters, networkFilter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))
@@ -95,6 +85,22 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 		out.Filters = append(out.Filters, networkFilter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
 	}
 	return out
+}
+
+// connectionFilters returns the access filters and plugins of a chain with a TCP proxy, in the order
+// in which connections pass them. Access filters are only inbound and at the edge, but not for
+// connections that are passed through.
+func (b builder) connectionFilters(c *Chain) []*listenerv3.Filter {
+	by := new(accessFilters)
+	if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {
+		by = b.access
+	}
+	return slices.Concat(
+		b.filtersAt(by.customConnections, c.Match.DestinationPort),
+		b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization),
+		b.filtersAt(by.connections, c.Match.DestinationPort),
+		b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last),
+	)
 }
 
 // filtersAt returns the network filters of access policies in a chain, of list. port is the
