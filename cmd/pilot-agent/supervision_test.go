@@ -65,7 +65,7 @@ func TestEnvoyExitStatus(t *testing.T) {
 func TestEnvoyRefusesItsBootstrap(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.json")
-	if err := os.WriteFile(file, []byte(`{"static_resources": {"clusterz": []}}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"static_resources": {"clusters": [{"type": "clusterz"}]}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := startAgent(t, settings{config: map[string]any{"customConfigFile": file}})
