@@ -2,11 +2,13 @@ package credential
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
@@ -92,6 +95,25 @@ func (l *lab) bind(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRu
 			l.t.Fatal(err)
 		}
 	}
+}
+
+// awaitReader waits until the API server lets a service account list Secrets, some milliseconds
+// after bind.
+func (l *lab) awaitReader(account string) {
+	l.t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + l.namespace + ":" + account,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: l.namespace, Verb: "list", Resource: "secrets",
+		},
+	}}
+	serving.Eventually(l.t, testPatience, "the account reads Secrets", func() error {
+		answer, err := l.admin.AuthorizationV1().SubjectAccessReviews().Create(l.t.Context(), review, metav1.CreateOptions{})
+		if err == nil && !answer.Status.Allowed {
+			err = errors.New("it may not")
+		}
+		return err
+	})
 }
 
 func (l *lab) hear(ctx context.Context) {
@@ -266,6 +288,7 @@ func TestAwait(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, time.Minute, reads())
 	l.bind("reader", cluster.ServiceAccount(l.namespace, "gateway"), reads())
+	l.awaitReader("gateway")
 	l.secret("cert", "one")
 	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
 	defer cancel()
