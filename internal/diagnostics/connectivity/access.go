@@ -202,7 +202,7 @@ func matchesNamespace(pattern, value string) bool {
 	}
 	value, ok := strings.CutPrefix(value, parts[0])
 	for _, part := range parts[1:last] {
-		found := false
+		var found bool
 		_, value, found = strings.Cut(value, part)
 		ok = ok && found
 	}
