@@ -92,9 +92,12 @@ type stream struct {
 // ofItsOwn reports whether a call failed inside of grpc-go (1.85): for a moment a channel chooses
 // clusters by new routes before its balancer has them. A rule that refers to a cluster that the
 // client has not called before fails the calls of that moment, which no order of pushes can
-// prevent.
+// prevent. The reverse is rarer: a channel keeps the balancer of a cluster that its new routes do
+// not name while calls use it, and updates it with a configuration that lacks the cluster.
 func ofItsOwn(err error) bool {
-	return strings.Contains(err.Error(), "unknown cluster selected for RPC")
+	text := err.Error()
+	return strings.Contains(text, "unknown cluster selected for RPC") ||
+		strings.Contains(text, "did not find the cluster") && strings.Contains(text, "in XDSConfig")
 }
 
 // callPause is the pause between the calls of one caller.
