@@ -122,7 +122,7 @@ func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 }
 
 // replaceEndpoints replaces the targets of service k at the addresses of its old and new endpoints,
-// which may be nil. The targets of an address stay sorted, and those of other services stay. It
+// which may be nil. The targets of an address stay sorted, and other services' targets stay. It
 // returns the addresses whose targets changed, in no particular order.
 func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) (differ []netip.Addr) {
 	was, is := targetsByAddress(old), targetsByAddress(now)

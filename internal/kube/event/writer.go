@@ -145,9 +145,9 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 }
 
 // reportProblem writes the Event of a Problem, counts the outcome and logs a failure. It returns
-// the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx ended
-// meanwhile. If the API server does not have the object, as with objects from files, it only
-// returns renewAfter.
+// the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx
+// ended. If the API server does not have the object, as with objects from files, it only returns
+// renewAfter.
 func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
 	reference, err := w.findObject(ctx, info, p.Key)
 	if err == nil && reference == nil {

@@ -51,8 +51,8 @@ func (x *GatewayExtension) PermitsRoute(c *Config) bool {
 		slices.Contains(x.RouteNamespaces, c.Namespace)
 }
 
-// BackendTLS is the TLS of connections to a host. It replaces the TLS settings of users'
-// DestinationRules and leaves their other settings unchanged.
+// BackendTLS is the TLS of connections to a host. It fills in the TLS settings that users'
+// DestinationRules leave unset, and changes no others.
 type BackendTLS struct {
 	// Port is the only port of the host to which it applies, or 0 for all ports without an own entry.
 	Port uint32 `json:",omitempty"`

@@ -60,7 +60,7 @@ func partsOf(extension string) policyParts {
 // accessFilters are the filters of access policies in listeners. Equal ones have the same pointer.
 type accessFilters struct {
 	// custom, callers and requests are the references to extension configs, or if the policies are
-	// inside, all their filters. custom precede plugins of phase AUTHN, callers those of AUTHZ.
+	// inside, all their filters. custom precede plugins of phase AUTHN, callers plugins of AUTHZ.
 	custom, callers, requests []*hcmv3.HttpFilter
 
 	// customConnections precede plugins of both phases, connections follow them.
