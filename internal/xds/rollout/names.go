@@ -10,16 +10,22 @@ func union(a, b []string) []string {
 	}
 	missing := without(b, a)
 	if len(missing) == 0 {
-		return a
+		return slices.Clip(a) // the caller may append
 	}
 	out := append(slices.Clone(a), missing...)
 	slices.Sort(out)
 	return out
 }
 
-// without returns the names of the sorted list a that are not in the sorted list b, nil if there
+// without returns the names of the sorted list a that are not in the sorted list b, or nil if there
 // are none.
 func without(a, b []string) []string {
+	switch {
+	case len(b) == 0:
+		return slices.Clip(a) // the caller may append
+	case len(a) == len(b) && &a[0] == &b[0]:
+		return nil // classes and their clients share long lists
+	}
 	var out []string
 	for _, n := range a {
 		for len(b) > 0 && b[0] < n {

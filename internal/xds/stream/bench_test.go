@@ -11,7 +11,8 @@ import (
 )
 
 // benchResources contains n services: a cluster and endpoints of each, and a route to all of them.
-// Edited services differ from those of version 0.
+// Edited services differ from those of version 0. As in a control plane, several generators are
+// asked for the endpoints of each name, and one has them.
 type benchResources struct {
 	Resources *ResourceSnapshot
 	names     []string
@@ -34,7 +35,7 @@ func newBenchResources(n, version, edits int) benchResources {
 	return benchResources{names: names, Resources: BuildResourceSnapshot(Contents{
 		Groups: map[string][]*ResourceGroup{
 			pushOrder[cds].URL: {NewResourceGroup(setOf(clusters))},
-			pushOrder[eds].URL: {NewNamedResourceGroup(setOf(endpoints), names)},
+			pushOrder[eds].URL: endpointGroups(setOf(endpoints), names),
 			pushOrder[lds].URL: {
 				NewResourceGroup(setOf([]*resource.Resource{resource.FromBytes("l", pushOrder[lds].URL, []byte("l"))})),
 			},
@@ -49,13 +50,25 @@ func newBenchResources(n, version, edits int) benchResources {
 	})}
 }
 
-// with replaces the ResourceGroup of one type.
+// endpointGroups returns the ResourceGroups of three generators that looked up the same names, of which
+// one has resources.
+func endpointGroups(set *resource.Set, names []string) []*ResourceGroup {
+	return []*ResourceGroup{
+		NewNamedResourceGroup(set, names), NewNamedResourceGroup(nil, names), NewNamedResourceGroup(nil, names),
+	}
+}
+
+// with replaces the first ResourceGroup of one type.
 func (w benchResources) with(at int, s *ResourceGroup) benchResources {
 	groups := map[string][]*ResourceGroup{}
 	for i := range pushOrder {
 		groups[pushOrder[i].URL] = w.Resources.groups[i]
 	}
-	groups[pushOrder[at].URL] = []*ResourceGroup{s}
+	list := []*ResourceGroup{s}
+	if rest := groups[pushOrder[at].URL]; len(rest) > 0 {
+		list = append(list, rest[1:]...)
+	}
+	groups[pushOrder[at].URL] = list
 	w.Resources = BuildResourceSnapshot(Contents{Groups: groups, EndpointsOf: ownEndpoints, ClustersOf: refs})
 	return w
 }
@@ -182,6 +195,43 @@ func BenchmarkReconnect(b *testing.B) {
 				)
 			}
 		})
+	}
+}
+
+// TestReconnectedWithAll checks that the report of a client that holds the current version of all
+// resources is compared as a whole: no index of its names is built.
+func TestReconnectedWithAll(t *testing.T) {
+	w := newBenchResources(200, 1, 1)
+	held := map[string]string{}
+	for _, r := range w.Resources.groups[eds][0].set.List() {
+		held[r.Name] = r.Version
+	}
+	for _, stale := range []bool{false, true} {
+		if stale {
+			held[w.names[7]] = "stale"
+		}
+		endpoints := HoldingsOf(held)
+		m := New(Options{Mode: Delta})
+		converse(m, Ready{Resources: w.Resources})
+		converse(m, Request{TypeURL: pushOrder[cds].URL})
+		var sent []string
+		for _, a := range m.Step(Request{TypeURL: pushOrder[eds].URL, Subscribe: asSent(w.names), Held: endpoints}) {
+			if s, ok := a.(Send); ok {
+				for _, p := range s.Parts {
+					sent = append(sent, namesOf(p)...)
+				}
+			}
+		}
+		var want []string
+		if stale {
+			want = []string{w.names[7]}
+		}
+		if !slices.Equal(sent, want) {
+			t.Errorf("stale %t: sent %v, want %v", stale, sent, want)
+		}
+		if indexed := endpoints.slots != nil; indexed != stale {
+			t.Errorf("stale %t: an index of the held names was built: %t", stale, indexed)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func containsName(list []string, name string) bool {
 // subtractNames returns the names of the sorted list a that are not in the sorted list b. It
 // returns a itself if b removes none, and nil if b removes all.
 func subtractNames(a, b []string) []string {
-	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
+	if len(a) > 0 && shareMemory(a, b) {
 		return nil
 	}
 	var out []string
@@ -109,6 +109,7 @@ func countBefore(list []string, n string) int {
 
 // EqualNames reports whether two lists are equal. Long lists usually share their memory; then their
 // elements are not compared.
-func EqualNames(a, b []string) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
-}
+func EqualNames(a, b []string) bool { return shareMemory(a, b) || slices.Equal(a, b) }
+
+// shareMemory reports whether two lists have the same elements at the same address, or none.
+func shareMemory(a, b []string) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

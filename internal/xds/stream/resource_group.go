@@ -63,6 +63,29 @@ func (s *ResourceGroup) Set() *resource.Set { return s.set }
 // list must not be changed.
 func (s *ResourceGroup) LookedUpNames() []string { return s.lookedUp }
 
+// commonNames returns the names that were looked up in each ResourceGroup of the list, or nil if the
+// lists of names differ, a ResourceGroup is complete, or there is none.
+func commonNames(list []*ResourceGroup) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	names := list[0].lookedUp
+	for _, g := range list[1:] {
+		if g.lookedUp == nil || !EqualNames(g.lookedUp, names) {
+			return nil
+		}
+	}
+	return names
+}
+
+// shareLookedUp reports whether each ResourceGroup of a has the same list of looked-up names in
+// memory as the one at its position in b, or neither has a list because both are complete.
+func shareLookedUp(a, b []*ResourceGroup) bool {
+	return slices.EqualFunc(a, b, func(a, b *ResourceGroup) bool {
+		return (a.lookedUp == nil) == (b.lookedUp == nil) && shareMemory(a.lookedUp, b.lookedUp)
+	})
+}
+
 // isKnown reports whether a name was looked up, or the set is complete. Such a name does not exist
 // if it is not in the set.
 func (s *ResourceGroup) isKnown(name string) bool {

@@ -15,6 +15,7 @@ type ResourceSnapshot struct {
 	types       *Types
 	groups      [][]*ResourceGroup
 	sets        [][]*resource.Set // of the groups
+	lookedUp    [][]string        // the names that each of the groups has looked up (commonNames)
 	versions    []string
 	endpointsOf func(cluster *resource.Resource) string
 	clustersOf  func(r *resource.Resource) []string
@@ -76,6 +77,7 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 		types:       c.Types,
 		groups:      make([][]*ResourceGroup, n),
 		sets:        make([][]*resource.Set, n),
+		lookedUp:    make([][]string, n),
 		versions:    make([]string, n),
 		endpointsOf: c.EndpointsOf,
 		clustersOf:  c.ClustersOf,
@@ -90,9 +92,12 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	return w
 }
 
-// setGroups sets the ResourceGroups of the type at an index, and derives its sets and version from
-// them. It changes w.
+// setGroups sets the ResourceGroups of the type at an index, and derives its sets, looked-up names
+// and version from them. It changes w.
 func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
+	if !shareLookedUp(w.groups[at], list) {
+		w.lookedUp[at] = commonNames(list)
+	}
 	versions := make([]string, len(list))
 	w.groups[at], w.sets[at] = list, make([]*resource.Set, len(list))
 	for j, s := range list {
@@ -109,7 +114,8 @@ func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *Resource
 		return w
 	}
 	next := *w
-	next.groups, next.sets, next.versions = slices.Clone(w.groups), slices.Clone(w.sets), slices.Clone(w.versions)
+	next.groups, next.sets = slices.Clone(w.groups), slices.Clone(w.sets)
+	next.lookedUp, next.versions = slices.Clone(w.lookedUp), slices.Clone(w.versions)
 	next.setGroups(at, list)
 	if w.pinned != nil && w.types.list[at].refersToClusters() {
 		next.pinned = &pinnedClusters{by: w.pinned.by}
@@ -142,24 +148,31 @@ func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource 
 // forEachNamed calls f for each name of a sorted list, with its resource, or nil if w has none. at
 // is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
-	if len(w.groups[at]) != 1 {
-		for _, n := range names {
-			f(n, w.findResource(at, n))
+	rest := make([][]*resource.Resource, 0, len(w.groups[at]))
+	for _, set := range w.sets[at] {
+		if set.Len() > 0 {
+			rest = append(rest, set.List())
 		}
-		return
 	}
-	rest := w.groups[at][0].set.List()
 	for _, n := range names {
-		if len(rest) == 0 || rest[0].Name != n {
-			rest = rest[countPreceding(rest, n):]
+		var r *resource.Resource
+		for i := 0; i < len(rest) && r == nil; i++ {
+			r, rest[i] = cutNamed(rest[i], n)
 		}
-		if len(rest) > 0 && rest[0].Name == n {
-			f(n, rest[0])
-			rest = rest[1:]
-		} else {
-			f(n, nil)
-		}
+		f(n, r)
 	}
+}
+
+// cutNamed returns the resource of that name in a list that is sorted by name, or nil, and the rest
+// of the list behind the name.
+func cutNamed(list []*resource.Resource, name string) (r *resource.Resource, rest []*resource.Resource) {
+	if len(list) > 0 && list[0].Name != name {
+		list = list[countPreceding(list, name):]
+	}
+	if len(list) == 0 || list[0].Name != name {
+		return nil, list
+	}
+	return list[0], list[1:]
 }
 
 // countPreceding returns the number of resources that sort before name, in a list that is sorted by
@@ -194,13 +207,13 @@ func (w *ResourceSnapshot) isKnown(at int, name string) bool {
 	return true
 }
 
-// lookedUpNames returns the names that were looked up for the type at an index, sorted. It returns
-// nil if w is nil, the type is complete, or it has not exactly one ResourceGroup.
+// lookedUpNames returns the names that each ResourceGroup of the type at an index has looked up,
+// sorted. It returns nil if w is nil, a ResourceGroup is complete, or they looked up different names.
 func (w *ResourceSnapshot) lookedUpNames(at int) []string {
-	if w == nil || len(w.groups[at]) != 1 {
+	if w == nil {
 		return nil
 	}
-	return w.groups[at][0].lookedUp
+	return w.lookedUp[at]
 }
 
 // referencedClusters returns the names of the clusters that a resource refers to, sorted. It
