@@ -237,7 +237,7 @@ func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	var names []string
 	for n, was := range s.frozen {
 		is := m.resources.findResource(s.at, n)
-		if containsName(s.owed, n) || d.still != nil && is != nil && d.still(n, is) {
+		if containsName(s.owed, n) || is != nil && d.mustWait(is) {
 			continue
 		}
 		delete(s.frozen, n)

@@ -22,6 +22,9 @@ type draft struct {
 // isEmpty reports whether the draft has neither resources nor removals.
 func (d *draft) isEmpty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
 
+// mustWait reports whether a resource must not be sent to the client now. r must not be nil.
+func (d *draft) mustWait(r *resource.Resource) bool { return d.still != nil && d.still(r.Name, r) }
+
 // addPayload adds p to the draft. It does nothing if p has no resources.
 func (d *draft) addPayload(p *Payload) {
 	if len(p.resources) > 0 {
@@ -125,7 +128,7 @@ func (s *subscription) addGroup(group *ResourceGroup, d *draft) (found int) {
 		}
 		switch {
 		case holds && version == r.Version:
-		case d.still != nil && d.still(r.Name, r):
+		case d.mustWait(r):
 			s.freezeResource(s.clientVersion(r.Name))
 		default:
 			delete(s.frozen, r.Name)
@@ -241,7 +244,7 @@ func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
 	// Freeze endpoints even if they are not subscribed to: the client may request them later, while
 	// their cluster lingers.
 	covers := s.coversName(r.Name)
-	if (covers || s.role == endpointRole) && d.still != nil && d.still(r.Name, r) {
+	if (covers || s.role == endpointRole) && d.mustWait(r) {
 		s.freezeResource(s.clientVersion(r.Name))
 		return false
 	}

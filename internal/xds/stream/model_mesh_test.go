@@ -116,8 +116,8 @@ func someNames(t *rapid.T, prefix string, n int) []string {
 	return list
 }
 
-// publish returns a ResourceSnapshot of the mesh: clusters on two ResourceGroups, endpoints for all
-// clusters and for every name asked for.
+// publish returns a ResourceSnapshot of the mesh: clusters on two ResourceGroups, and endpoints for all
+// clusters and for every name asked for on three, of which one has none.
 func (h *modelMesh) publish() *ResourceSnapshot {
 	for c := range h.bodies[cds] {
 		h.asked[eds][c] = true
@@ -129,18 +129,13 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 			endpoints[c] = "e" + h.bodies[eds][c]
 		}
 	}
-	low, high := map[string]string{"static": "0"}, map[string]string{}
-	for c, v := range h.bodies[cds] {
-		if c < "c3" {
-			low[c] = v
-		} else {
-			high[c] = v
-		}
-	}
+	low, high := splitNames(h.bodies[cds])
+	low["static"] = "0"
+	lowEndpoints, highEndpoints := splitNames(endpoints)
 	contents := Contents{
 		Groups: map[string][]*ResourceGroup{
 			pushOrder[cds].URL:  {h.group(cds, 0, low), h.group(cds, 1, high)},
-			pushOrder[eds].URL:  {h.group(eds, 0, endpoints)},
+			pushOrder[eds].URL:  {h.group(eds, 0, lowEndpoints), h.group(eds, 1, highEndpoints), h.group(eds, 2, nil)},
 			pushOrder[ecds].URL: {h.group(ecds, 0, h.lookedUp(ecds))},
 			pushOrder[lds].URL:  {h.group(lds, 0, h.bodies[lds])},
 			pushOrder[rds].URL:  {h.group(rds, 0, h.lookedUp(rds))},
@@ -158,6 +153,19 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 	}
 	h.resources = BuildResourceSnapshot(contents)
 	return h.resources
+}
+
+// splitNames returns the bodies of names before c3, and of the others.
+func splitNames(bodies map[string]string) (low, high map[string]string) {
+	low, high = map[string]string{}, map[string]string{}
+	for name, body := range bodies {
+		if name < "c3" {
+			low[name] = body
+		} else {
+			high[name] = body
+		}
+	}
+	return low, high
 }
 
 func (h *modelMesh) lookedUp(at int) map[string]string {

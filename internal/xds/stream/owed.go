@@ -47,9 +47,10 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 // names whose changes must wait (d.still), and freezes them. On a resumed stream it adds omitted
 // endpoints to s.trusted.
 //
-// Endpoints that the client reported, and that do not exist here (Resource.Placeholder), are not
-// sent either. The draft removes them, unless they must wait anyway: a cluster that waits for them
-// becomes active, and one that is in use keeps the endpoints that it has.
+// Endpoints that do not exist here (Resource.Placeholder) are not sent on a resumed stream either.
+// The draft removes them, unless they must wait anyway: a cluster that waits for them becomes
+// active, and one that is in use keeps the endpoints that it has. The client does not report these
+// again if an earlier stream removed them.
 func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
@@ -65,16 +66,16 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 		version, holds := s.held.versionOf(n)
 		follows := containsName(s.following, n)
 		switch {
-		case !holds || r == nil:
+		case r == nil || !holds && (!r.Placeholder || !s.resumed || d.mustWait(r)):
 			list = append(list, n)
 		case r.Version == version:
 			if follows || containsName(s.resend, n) {
 				list = append(list, n)
 			}
-		case d.still != nil && d.still(n, r) && !follows:
+		case holds && d.mustWait(r) && !follows:
 			s.freezeResource(&resource.Resource{Name: n, Version: version})
 			kept = append(kept, n)
-		case r.Placeholder && s.held.isReported(n):
+		case r.Placeholder && (!holds || s.held.isReported(n)):
 			d.removed = mergeNames(d.removed, []string{n})
 			kept = append(kept, n)
 		default:
@@ -108,7 +109,7 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 	m.resources.forEachNamed(s.at, owed, func(n string, is *resource.Resource) {
 		was := s.previousVersion(n)
 		switch {
-		case is == nil || d.still == nil || !d.still(n, is) || was != nil && was.Version == is.Version:
+		case is == nil || !d.mustWait(is) || was != nil && was.Version == is.Version:
 			if s.refersToClusters() {
 				delete(s.frozen, n) // sent now
 			}

@@ -15,7 +15,7 @@ type Type struct {
 	Wildcard bool
 	// Removable types may be named in removed_resources (delta). EDS and SDS are not removable: a
 	// cluster that waits for its endpoints or secret would become active without them. The one
-	// exception is endpoints that a reconnected client holds and that do not exist (owed.go). ECDS
+	// exception is endpoints that do not exist, of a client that reconnected (owed.go). ECDS
 	// is never removable: Envoy would remove the extension from listeners that still use it, and
 	// their requests would fail.
 	Removable bool
