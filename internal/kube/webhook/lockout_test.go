@@ -86,8 +86,9 @@ func attacks() map[string]attack {
 // TestReviewsDuringAttacks opens 1,200 connections from the API server's own address for each
 // attack, and with long tests 3,000, more than are allowed, for attacks that cost this machine
 // little. Each connection is reopened two seconds after it is closed. Meanwhile reviews are sent on
-// new connections. Each must be answered within a second, or on a busy machine within twenty times
-// the duration without an attack. Without the limits most of them are not answered at all.
+// new connections, in turn to this server and to one that is not attacked. Each must be answered
+// within a second, or on a busy machine within twenty times the duration of the other server.
+// Without the limits most of them are not answered at all.
 func TestReviewsDuringAttacks(t *testing.T) {
 	for name, a := range attacks() {
 		t.Run(name, func(t *testing.T) {
@@ -98,10 +99,13 @@ func TestReviewsDuringAttacks(t *testing.T) {
 			if name == "idle" || name == "half a handshake" {
 				n = longtest.Rounds(1500, 3000)
 			}
-			address := serveWebhook(t)
-			calm := reviews(t, address)
+			address, other := serveWebhook(t), serveWebhook(t)
 			besiege(t, address, n, a)
-			attacked := reviews(t, address)
+			var attacked, calm time.Duration
+			for range rounds {
+				calm = max(calm, timeReview(t, other))
+				attacked = max(attacked, timeReview(t, address))
+			}
 			t.Logf("slowest of %d reviews: %v with %d connections, %v without", rounds, attacked, n, calm)
 			if attacked > max(time.Second, 20*calm) {
 				t.Errorf("a review took %v", attacked)
@@ -113,17 +117,14 @@ func TestReviewsDuringAttacks(t *testing.T) {
 // rounds is the number of reviews, each on its own connection.
 const rounds = 10
 
-// reviews sends reviews and returns the duration of the slowest.
-func reviews(t *testing.T, address string) (slowest time.Duration) {
+// timeReview sends a review, which must be answered, and returns its duration.
+func timeReview(t *testing.T, address string) time.Duration {
 	t.Helper()
-	for range rounds {
-		begin := time.Now()
-		if err := reviewOnce(t.Context(), address); err != nil {
-			t.Errorf("after %v: %v", time.Since(begin), err)
-		}
-		slowest = max(slowest, time.Since(begin))
+	begin := time.Now()
+	if err := reviewOnce(t.Context(), address); err != nil {
+		t.Errorf("after %v: %v", time.Since(begin), err)
 	}
-	return slowest
+	return time.Since(begin)
 }
 
 // serveWebhook serves both webhooks on loopback until the test ends. change, if any, modifies the
@@ -198,7 +199,7 @@ func besiege(t *testing.T, address string, n int, a attack) {
 }
 
 func reviewOnce(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
