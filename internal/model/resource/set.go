@@ -59,6 +59,11 @@ func Hash(name, version string) uint64 {
 	return mix(xxhash.Sum64String(name) + 3*xxhash.Sum64String(version))
 }
 
+// HashBytes returns Hash of a name and version that are not strings.
+func HashBytes(name, version []byte) uint64 {
+	return mix(xxhash.Sum64(name) + 3*xxhash.Sum64(version))
+}
+
 // mix spreads each input bit over all output bits (the finalizer of MurmurHash3), so that sums of
 // hashes collide only by chance.
 func mix(h uint64) uint64 {

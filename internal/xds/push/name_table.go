@@ -26,6 +26,22 @@ type fingerprint struct {
 
 type nameList struct{ names []string }
 
+// NameSum is the fingerprint of a list of names that is being read. The zero value is not usable; see
+// Pusher.NewNameSum.
+type NameSum struct {
+	seed  maphash.Seed
+	print fingerprint
+}
+
+// Add adds a name.
+func (s *NameSum) Add(name []byte) {
+	s.print.names++
+	s.print.sum += maphash.Bytes(s.seed, name)
+}
+
+// Len returns the number of added names.
+func (s *NameSum) Len() int { return s.print.names }
+
 // newNameTable returns an empty table.
 func newNameTable() *nameTable {
 	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
@@ -57,6 +73,17 @@ func (t *nameTable) internNames(names []string) ([]string, any) {
 	t.lists[f] = weak.Make(l)
 	runtime.AddCleanup(l, t.remove, f)
 	return l.names, l
+}
+
+// find returns the list of the names that were added to s, and a value that keeps it reachable, or nil
+// for both if the table does not have it. The list must not be changed.
+func (t *nameTable) find(s NameSum) ([]string, any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.lists[s.print].Value(); l != nil {
+		return l.names, l
+	}
+	return nil, nil
 }
 
 // remove deletes the entry of a list that was garbage collected. It does nothing if the entry has a

@@ -70,8 +70,8 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 	}
 }
 
-// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, and asks clients
-// to report progress. For FindAcknowledged it adds the client found, or nil, to the events. It
+// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, whose resources become
+// known (KnownSets), and asks clients to report progress. For FindAcknowledged it adds the client found, or nil, to the events. It
 // records the begin and end of turns in the change log, and sets metrics. Other actions are passed
 // to logRecord.
 func (p *Pusher) carryOut(a rollout.Action) {
@@ -79,6 +79,7 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	case rollout.Generate:
 		p.jobs <- a.Job
 	case rollout.Offer:
+		p.sets.addAll(a.Resources)
 		o := &offer{resources: a.Resources, changed: a.Changed, made: p.clock.Now(), changes: pendingChange(a.Turn)}
 		p.changes.addOffer(a, p.clients.deliverOffer(o, a.Clients, a.Turn))
 	case rollout.FindAcknowledged:

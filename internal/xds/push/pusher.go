@@ -81,7 +81,7 @@ func New(o Options) *Pusher {
 	p := &Pusher{
 		environment: environment{
 			log: o.Logger, metrics: o.Metrics, clock: o.Clock, recovery: o.Recovery, limits: withDefaults(o.Names),
-			names: newNameTable(), needs: newNeeds(o.Generators), events: newEventQueue(),
+			names: newNameTable(), sets: newSetTable(), needs: newNeeds(o.Generators), events: newEventQueue(),
 		},
 		workers: o.Workers, secrets: o.Secrets, clients: newClientTable(),
 		idle: make(chan *rollout.Rollout, 1), queries: make(chan query),
@@ -111,6 +111,20 @@ func New(o Options) *Pusher {
 
 // NameLimits returns how many names, and how many bytes of them, a stream may subscribe to.
 func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
+
+// NewNameSum returns a NameSum without names, for KnownNames.
+func (p *Pusher) NewNameSum() NameSum { return NameSum{seed: p.names.seed} }
+
+// KnownNames returns the list of the names in s if some client subscribes to the same names, and a
+// value that keeps the list reachable, or nil for both. They are Subscribe and Interned of a
+// stream.Request. The list must not be changed.
+func (p *Pusher) KnownNames(s NameSum) (names []string, interned any) { return p.names.find(s) }
+
+// KnownSets returns the resources of a type that some clients are offered and whose number and sum
+// of resource.Hash are the given ones, or nil if there are none.
+func (p *Pusher) KnownSets(typeURL string, count int, sum uint64) *stream.SetList {
+	return p.sets.find(setSum{typeURL, count, sum})
+}
 
 // Publish replaces the snapshot that is pushed and wakes Run. d must contain all differences from
 // the snapshot published before. It never blocks.

@@ -14,7 +14,7 @@ import (
 )
 
 // incoming is a request as it arrived. The node is nil if the request has none. raw is the whole
-// message. Neither node nor raw may be kept.
+// message, or "" if its names and versions are known (decodeKnown). Neither node nor raw may be kept.
 type incoming struct {
 	stream.Request
 	node *corev3.Node
@@ -119,9 +119,13 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// decodeMessage copies a message into r.raw and decodes it into r. The error is ResourceExhausted
-// for too many names or elements; otherwise it describes the malformed field.
+// decodeMessage decodes a message into r. It copies the message into r.raw, unless all its names and
+// versions are known (decodeKnown). The error is ResourceExhausted for too many names or elements;
+// otherwise it describes the malformed field.
 func (r *request) decodeMessage(data mem.BufferSlice) error {
+	if r.decodeKnown(data) {
+		return nil
+	}
 	var text strings.Builder
 	text.Grow(data.Len())
 	for _, part := range data {

@@ -41,7 +41,7 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 	if s.upToDate(m.round) || len(groups) == 0 {
 		return nil
 	}
-	sets := m.resources.sets[s.at]
+	sets := m.resources.lists[s.at].sets
 	if s.base != nil && !s.hasRequest() && !s.isBehind() && slices.Equal(s.base, sets) &&
 		len(m.newlyPinned(s)) == 0 {
 		s.base, s.reached = sets, m.round
@@ -92,7 +92,7 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 		m.recordNewClusters(s, d)
 	}
 	found, groups := 0, m.resources.groups[s.at]
-	if s.fetched == nil && s.held.equalSets(m.resources.sets[s.at]) {
+	if s.fetched == nil && s.held.equalSets(m.resources.lists[s.at]) {
 		found, groups = s.held.Len(), nil // the client has the current version of everything
 	}
 	for _, group := range groups {

@@ -22,7 +22,10 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	}
 	before := s.names
 	m.unsubscribeNames(s, sortedNames(r.Unsubscribe))
-	asked, shared := m.internNames(r.Subscribe)
+	asked, shared := r.Subscribe, r.Interned
+	if shared == nil {
+		asked, shared = m.internNames(r.Subscribe)
+	}
 	s.subscribeNames(asked, first)
 	if first {
 		s.wildcard = s.wildcard || s.Wildcard && !s.named

@@ -16,6 +16,9 @@ type Request struct {
 	// Subscribe and Unsubscribe are resource_names_subscribe and resource_names_unsubscribe
 	// (delta).
 	Subscribe, Unsubscribe []string
+	// Interned, if it is not nil, keeps Subscribe reachable, which is a result of Options.Intern
+	// then.
+	Interned any
 	// Held is initial_resource_versions (delta): the resources that the client already has. The
 	// machine takes ownership of it.
 	Held *Holdings

@@ -12,12 +12,18 @@ import (
 
 // Holdings are the resources of one type that a client reports to have when it connects
 // (initial_resource_versions). A proxy reports some thousands, and most or all of them are current.
-// The report is therefore kept as one text with offsets into it. If its checksum shows that nothing
-// differs, the text is not searched. A nil Holdings is empty.
+// The report is therefore kept as one text with offsets into it, or as a reference to the SetList
+// that consists of the same resources. If its checksum shows that nothing differs, neither is
+// searched. A nil Holdings is empty.
 type Holdings struct {
 	text string
 	list []heldEntry
-	// left is the number of valid entries in list, and sum is the sum of their resource.Hash.
+	// reported replaces text and list if it is not nil. dropped are names in it that removeNames has
+	// removed.
+	reported *SetList
+	dropped  map[string]bool
+	// left is the number of valid entries in list or reported, and sum is the sum of their
+	// resource.Hash.
 	left int
 	sum  uint64
 	// more are the entries that were added later by withVersion.
@@ -40,6 +46,11 @@ func (e heldEntry) isDeleted() bool { return e.nameFrom > e.nameTo }
 // capacity for room resources. The text is retained.
 func NewHoldings(text string, room int) *Holdings {
 	return &Holdings{text: text, list: make([]heldEntry, 0, room)}
+}
+
+// HoldingsOfSets returns Holdings of the resources of l in their versions.
+func HoldingsOfSets(l *SetList) *Holdings {
+	return &Holdings{reported: l, left: l.count, sum: l.sum}
 }
 
 // HoldingsOf returns Holdings with the given names and versions, copied into one string, or nil if
@@ -91,6 +102,15 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 				return
 			}
 		}
+		if h.reported != nil {
+			for _, set := range h.reported.sets {
+				for _, r := range set.List() {
+					if !h.dropped[r.Name] && !yield(r.Name, r.Version) {
+						return
+					}
+				}
+			}
+		}
 		for name, version := range h.more {
 			if !yield(name, version) {
 				return
@@ -101,15 +121,8 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 
 // equalSets reports whether h holds exactly the resources and versions of the sets, by comparing
 // counts and checksums. It returns false if h is nil or contains entries that withVersion added.
-func (h *Holdings) equalSets(sets []*resource.Set) bool {
-	if h == nil || len(h.more) > 0 {
-		return false
-	}
-	count, sum := 0, uint64(0)
-	for _, s := range sets {
-		count, sum = count+s.Len(), sum+s.Sum()
-	}
-	return h.left == count && h.sum == sum
+func (h *Holdings) equalSets(l *SetList) bool {
+	return h != nil && len(h.more) == 0 && h.left == l.count && h.sum == l.sum
 }
 
 // versionOf returns the version in which the client holds a resource. holds is false if h does not
@@ -121,15 +134,30 @@ func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	if version, holds = h.more[name]; holds {
 		return version, true
 	}
+	return h.reportedVersion(name)
+}
+
+// isReported reports whether h contains a resource that the client reported itself, not one added
+// by withVersion. h must not be nil.
+func (h *Holdings) isReported(name string) bool {
+	_, holds := h.reportedVersion(name)
+	return holds
+}
+
+// reportedVersion returns the version of a resource that the client reported itself. holds is false
+// if h does not have it.
+func (h *Holdings) reportedVersion(name string) (version string, holds bool) {
+	if h.reported != nil {
+		if r := h.reported.find(name); r != nil && !h.dropped[name] {
+			return r.Version, true
+		}
+		return "", false
+	}
 	if i := h.indexOf(name); i >= 0 {
 		return h.version(h.list[i]), true
 	}
 	return "", false
 }
-
-// isReported reports whether h contains a resource that the client reported itself, not one added
-// by withVersion. h must not be nil.
-func (h *Holdings) isReported(name string) bool { return h.indexOf(name) >= 0 }
 
 // removeNames removes resources by name. Names that are not in h are ignored. h may be nil.
 func (h *Holdings) removeNames(names ...string) {
@@ -138,12 +166,30 @@ func (h *Holdings) removeNames(names ...string) {
 	}
 	for _, n := range names {
 		delete(h.more, n)
+		h.dropReported(n)
 		for i := h.indexOf(n); i >= 0; i = h.indexOf(n) {
 			h.sum -= resource.Hash(n, h.version(h.list[i]))
 			h.list[i] = heldEntry{nameFrom: 1}
 			h.left--
 		}
 	}
+}
+
+// dropReported removes a name from h.reported. It does nothing if that is nil or does not have it.
+func (h *Holdings) dropReported(name string) {
+	if h.reported == nil {
+		return
+	}
+	version, holds := h.reportedVersion(name)
+	if !holds {
+		return
+	}
+	if h.dropped == nil {
+		h.dropped = map[string]bool{}
+	}
+	h.dropped[name] = true
+	h.sum -= resource.Hash(name, version)
+	h.left--
 }
 
 // withVersion sets the version of a resource in h, in place of any it had, and returns h. If h is
@@ -164,9 +210,9 @@ func (h *Holdings) name(e heldEntry) string    { return h.text[e.nameFrom:e.name
 func (h *Holdings) version(e heldEntry) string { return h.text[e.versionFrom:e.versionTo] }
 
 // indexOf returns the index in h.list of a resource's name, or -1 if it is not there or was
-// removed. The first call builds the hash index.
+// removed. The first call builds the hash index. With h.reported there is no list.
 func (h *Holdings) indexOf(name string) int {
-	if h.left == 0 {
+	if h.left == 0 || h.reported != nil {
 		return -1
 	}
 	if h.slots == nil {

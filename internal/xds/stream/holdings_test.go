@@ -21,6 +21,9 @@ func TestHoldings(t *testing.T) {
 			want[fmt.Sprint("r", i)] = fmt.Sprint(random.IntN(3))
 		}
 		h := HoldingsOf(want)
+		if random.IntN(2) == 0 {
+			h = HoldingsOfSets(setListOf(t, want))
+		}
 		for range 30 {
 			name := fmt.Sprint("r", random.IntN(50))
 			switch random.IntN(6) {
@@ -42,6 +45,25 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
+// setListOf returns a SetList of two ResourceGroups with the given names and versions.
+func setListOf(t *testing.T, versions map[string]string) *SetList {
+	t.Helper()
+	var lists [2][]*resource.Resource
+	for name, version := range versions {
+		at := len(name) % 2
+		lists[at] = append(lists[at], &resource.Resource{Name: name, Version: version, TypeURL: "type"})
+	}
+	var groups []*ResourceGroup
+	for _, list := range lists {
+		set, err := resource.NewSet(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups = append(groups, NewResourceGroup(set))
+	}
+	return newSetList(groups)
+}
+
 // TestHoldingsAreSets checks that equalSets reports whether the held resources are exactly those of
 // the sets.
 func TestHoldingsAreSets(t *testing.T) {
@@ -54,7 +76,7 @@ func TestHoldingsAreSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets := []*resource.Set{one, other}
+	sets := newSetList([]*ResourceGroup{NewResourceGroup(one), NewResourceGroup(other)})
 	both := func() *Holdings { return HoldingsOf(map[string]string{"a": a.Version, "b": b.Version}) }
 	if !both().equalSets(sets) {
 		t.Error("equalSets = false for equal holdings")

@@ -155,6 +155,14 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 	return h.resources
 }
 
+// setList returns the SetList of a type in the newest ResourceSnapshot, an empty one if there is none.
+func (h *modelMesh) setList(typeURL string) *SetList {
+	if at := envoyTypes.positionOf(typeURL); at >= 0 && h.resources != nil {
+		return h.resources.lists[at]
+	}
+	return newSetList(nil)
+}
+
 // splitNames returns the bodies of names before c3, and of the others.
 func splitNames(bodies map[string]string) (low, high map[string]string) {
 	low, high = map[string]string{}, map[string]string{}

@@ -218,6 +218,9 @@ func (m *model) deliverRequest() {
 	m.c.toServer = m.c.toServer[1:]
 	m.book.request(r, m.mode)
 	m.fetching.recordRequest(r)
+	if l := m.mesh.setList(r.TypeURL); r.Held.equalSets(l) && rapid.Bool().Draw(m.T, "known") {
+		r.Held = HoldingsOfSets(l) // as a server that knows what the client reports
+	}
 	m.step(r)
 }
 

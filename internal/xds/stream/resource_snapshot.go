@@ -14,8 +14,8 @@ import (
 type ResourceSnapshot struct {
 	types       *Types
 	groups      [][]*ResourceGroup
-	sets        [][]*resource.Set // of the groups
-	lookedUp    [][]string        // the names that each of the groups has looked up (commonNames)
+	lists       []*SetList // the sets of the groups
+	lookedUp    [][]string // the names that each of the groups has looked up (commonNames)
 	versions    []string
 	endpointsOf func(cluster *resource.Resource) string
 	clustersOf  func(r *resource.Resource) []string
@@ -76,7 +76,7 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	w := &ResourceSnapshot{
 		types:       c.Types,
 		groups:      make([][]*ResourceGroup, n),
-		sets:        make([][]*resource.Set, n),
+		lists:       make([]*SetList, n),
 		lookedUp:    make([][]string, n),
 		versions:    make([]string, n),
 		endpointsOf: c.EndpointsOf,
@@ -99,9 +99,9 @@ func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
 		w.lookedUp[at] = commonNames(list)
 	}
 	versions := make([]string, len(list))
-	w.groups[at], w.sets[at] = list, make([]*resource.Set, len(list))
+	w.groups[at], w.lists[at] = list, newSetList(list)
 	for j, s := range list {
-		w.sets[at][j], versions[j] = s.set, s.set.Version()
+		versions[j] = s.set.Version()
 	}
 	w.versions[at] = strings.Join(versions, ".")
 }
@@ -114,7 +114,7 @@ func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *Resource
 		return w
 	}
 	next := *w
-	next.groups, next.sets = slices.Clone(w.groups), slices.Clone(w.sets)
+	next.groups, next.lists = slices.Clone(w.groups), slices.Clone(w.lists)
 	next.lookedUp, next.versions = slices.Clone(w.lookedUp), slices.Clone(w.versions)
 	next.setGroups(at, list)
 	if w.pinned != nil && w.types.list[at].refersToClusters() {
@@ -149,7 +149,7 @@ func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource 
 // is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
 	rest := make([][]*resource.Resource, 0, len(w.groups[at]))
-	for _, set := range w.sets[at] {
+	for _, set := range w.lists[at].sets {
 		if set.Len() > 0 {
 			rest = append(rest, set.List())
 		}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// knownRequest is a delta request whose names and versions may be known, as they usually are when a
+// proxy reconnects. The fields share the memory of the message.
+type knownRequest struct {
+	node, typeURL, nonce []byte
+	names                push.NameSum // of resource_names_subscribe
+	// held is the number of entries in initial_resource_versions, and sum the sum of their
+	// resource.Hash.
+	held int
+	sum  uint64
+}
+
+// decodeKnown decodes a delta request of a proxy without a copy of its names and versions, and
+// reports whether it could. It can if another client subscribes to the same names, and the versions
+// are those of resources that some clients are offered. Otherwise, and for requests that are small,
+// malformed, have other fields, or are for a Handler, it changes nothing.
+func (r *request) decodeKnown(data mem.BufferSlice) bool {
+	if r.mode != stream.Delta || r.session == nil || data.Len() <= smallMessage {
+		return false
+	}
+	pool := mem.DefaultBufferPool()
+	buffer := pool.Get(data.Len())
+	defer pool.Put(buffer)
+	data.CopyTo(*buffer)
+	known, ok := readKnown((*buffer)[:data.Len()], r.session.s.pusher.NewNameSum())
+	return ok && r.useKnown(known)
+}
+
+// useKnown sets the fields of r to those of k. It returns false, and changes nothing, if the names or
+// versions are not known, the node is malformed, or the client is not a proxy: a Handler needs the
+// whole message.
+func (r *request) useKnown(k knownRequest) bool {
+	pusher := r.session.s.pusher
+	if k.node == nil && r.session.nodeID == "" { // the stream is a Handler's, or has no node yet
+		return false
+	}
+	var in incoming
+	if k.names.Len() > 0 {
+		if in.Subscribe, in.Interned = pusher.KnownNames(k.names); in.Interned == nil {
+			return false
+		}
+	}
+	in.TypeURL, in.Nonce = string(k.typeURL), string(k.nonce)
+	if k.held > 0 {
+		sets := pusher.KnownSets(in.TypeURL, k.held, k.sum)
+		if sets == nil {
+			return false
+		}
+		in.Held = stream.HoldingsOfSets(sets)
+	}
+	if k.node != nil {
+		decoded := request{}
+		if decoded.readNode(string(k.node)) != nil || r.session.s.handlerFor(decoded.node) != nil {
+			return false
+		}
+		in.node = decoded.node
+	}
+	r.incoming = in
+	return true
+}
+
+// readKnown reads a DeltaDiscoveryRequest. ok is false if it is malformed, or has a field that is
+// neither the node, the type URL, a name to subscribe to, a version that the client holds, nor the
+// nonce.
+func readKnown(raw []byte, names push.NameSum) (k knownRequest, ok bool) {
+	k.names = names
+	for len(raw) > 0 {
+		number, value, n := consumeBytes(raw)
+		if n < 0 {
+			return k, false
+		}
+		raw = raw[n:]
+		switch number {
+		case asksDeltaNode:
+			k.node = value
+		case asksDeltaTypeURL:
+			k.typeURL = value
+		case asksDeltaNonce:
+			k.nonce = value
+		case asksDeltaSubscribe:
+			k.names.Add(value)
+		case asksDeltaHeld:
+			if !k.addHeld(value) {
+				return k, false
+			}
+		default:
+			return k, false
+		}
+	}
+	return k, true
+}
+
+// addHeld adds an entry of initial_resource_versions. It returns false, and adds nothing, if the
+// entry is malformed.
+func (k *knownRequest) addHeld(entry []byte) bool {
+	var name, version []byte
+	for len(entry) > 0 {
+		number, value, n := consumeBytes(entry)
+		if n < 0 {
+			return false
+		}
+		entry = entry[n:]
+		switch number {
+		case mapKey:
+			name = value
+		case mapValue:
+			version = value
+		}
+	}
+	k.held++
+	k.sum += resource.HashBytes(name, version)
+	return true
+}
+
+// consumeBytes reads the string or message at the beginning of raw, and returns its field number,
+// its value and the length of the field. n is negative if it is malformed or of another wire type.
+func consumeBytes(raw []byte) (number protowire.Number, value []byte, n int) {
+	number, kind, tag := protowire.ConsumeTag(raw)
+	if tag < 0 || kind != protowire.BytesType {
+		return 0, nil, -1
+	}
+	value, n = protowire.ConsumeBytes(raw[tag:])
+	if n < 0 {
+		return 0, nil, n
+	}
+	return number, value, tag + n
+}
