@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -54,6 +55,26 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	if got := control.connected(); len(got) != 1 || got[0] != "sidecar~127.0.0.1~a.ns~ns.svc.cluster.local" {
 		t.Errorf("nodes %q, want one: only the first message of the stream has it", got)
 	}
+}
+
+// TestReadyWhileEnvoyIsBusy stops an Envoy that was ready, as if its main thread processed a large
+// update: the proxy stays ready, until it drains.
+func TestReadyWhileEnvoyIsBusy(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": localControlPlane(t)}})
+	a.awaitReady(t)
+	pid := a.envoyPID(t)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	check(t, want(call(http.MethodPost, a.status, "/drain", nil), 200, "OK"))
+	serving.Eventually(t, patience, "draining", func() error {
+		return want(get(a.status, "/healthz/ready"), 503, "draining")
+	})
 }
 
 // TestStaticListeners tests that readiness and metrics are served for kubelet and Prometheus, and

@@ -88,10 +88,9 @@ func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 }
 
 // startReplacement starts a new Envoy (a.next) with the current files to replace a.current, which
-// stays active until the new one has taken over; a.readiness is in handover until then. If the new
-// one cannot start, that is logged and nothing else changes. If a replacement is under way, it only
-// sets a.restartAgain, so that another one follows. Without an Envoy (DISABLE_ENVOY) it does
-// nothing.
+// stays active until the new one has taken over. If the new one cannot start, that is logged and
+// nothing else changes. If a replacement is under way, it only sets a.restartAgain, so that another
+// one follows. Without an Envoy (DISABLE_ENVOY) it does nothing.
 func (a *agent) startReplacement(ctx context.Context) {
 	if a.current == nil {
 		return
@@ -101,11 +100,9 @@ func (a *agent) startReplacement(ctx context.Context) {
 		return
 	}
 	a.restartAgain = false
-	a.readiness.SetHandover(true)
 	g, err := a.launchEnvoy(ctx, a.current.epoch+1)
 	if err != nil {
 		a.Log.Error("cannot start a new envoy, keeping the current one", "error", err)
-		a.readiness.SetHandover(false)
 		return
 	}
 	a.next = g
@@ -147,8 +144,8 @@ func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 // stateLive is Envoy's state while it serves.
 const stateLive = "LIVE"
 
-// completeHandover makes a.next the active Envoy, moves the previous one to a.older and ends the
-// handover of a.readiness. A replacement that is active already, because the previous one has
+// completeHandover makes a.next the active Envoy, also for a.readiness, and moves the previous one
+// to a.older. A replacement that is active already, because the previous one has
 // exited, stays active. In both cases it resets a.failures and, if another replacement was
 // requested, starts that. It does nothing if h is of another epoch.
 func (a *agent) completeHandover(ctx context.Context, h handover) {
@@ -156,7 +153,7 @@ func (a *agent) completeHandover(ctx context.Context, h handover) {
 	case a.next != nil && a.next.epoch == h.epoch:
 		a.older = append(a.older, a.current)
 		a.current, a.next = a.next, nil
-		a.readiness.SetHandover(false)
+		a.readiness.SetEpoch(h.epoch)
 		a.Log.Info("hot restart: new envoy has taken over, the previous one drains", "epoch", h.epoch)
 	case a.next == nil && a.current.epoch == h.epoch:
 		a.Log.Info("hot restart: new envoy is live, the previous one has exited", "epoch", h.epoch)
@@ -179,7 +176,7 @@ func (a *agent) handleExit(g *envoyRun) error {
 	case a.current:
 		if a.next != nil { // the new one has nothing to take over, but serves
 			a.current, a.next = a.next, nil
-			a.readiness.SetHandover(false)
+			a.readiness.SetEpoch(a.current.epoch)
 			return nil
 		}
 		return a.exitError()

@@ -4,8 +4,8 @@
 // The inputs are Envoy's admin interface and the application's metrics endpoint. The outputs are
 // the handlers of port 15020.
 //
-// Invariants: every probe queries Envoy, because a proxy that was ready may hang later. Readiness
-// is logged only when it changes.
+// Invariants: probes query an Envoy until it is ready, and not again. The kubelet's probe passes
+// through Envoy, which proves that it serves. Readiness is logged only when it changes.
 //
 // Start with [New] in server.go. readiness.go defines "ready", merge.go merges metrics, labels.go
 // expands Istio's labels.

@@ -39,8 +39,8 @@ const (
 const live = "LIVE"
 
 // Readiness determines whether the proxy is ready for traffic: it has received its first clusters
-// and listeners, has started its workers and is live, and is not draining. It is safe for
-// concurrent use.
+// and listeners, has started its workers and is live, and is not draining. An Envoy that was once
+// ready is not queried again. It is safe for concurrent use.
 type Readiness struct {
 	envoy      Envoy
 	checkAgent func() error // checks the agent's own parts
@@ -48,15 +48,17 @@ type Readiness struct {
 
 	mu        sync.Mutex
 	draining  bool
-	handover  bool
-	hasConfig bool   // the first clusters and listeners were received
-	last      string // the last reason for not being ready, "" if ready
+	hasConfig bool // the first clusters and listeners were received
+	// epoch is the hot restart epoch of the active Envoy. readyEpoch is the last one that was
+	// ready, -1 before.
+	epoch, readyEpoch int
+	last              string // the last reason for not being ready, "" if ready
 }
 
 // NewReadiness returns a Readiness. agent returns an error while a part of the agent is not ready.
 // If envoy is nil, only agent decides.
 func NewReadiness(envoy Envoy, agent func() error, log *slog.Logger) *Readiness {
-	return &Readiness{envoy: envoy, checkAgent: agent, log: log, last: "not checked yet"}
+	return &Readiness{envoy: envoy, checkAgent: agent, log: log, readyEpoch: -1, last: "not checked yet"}
 }
 
 // StartDraining makes the proxy not ready permanently.
@@ -66,20 +68,27 @@ func (r *Readiness) StartDraining() {
 	r.draining = true
 }
 
-// SetHandover sets whether one Envoy is being replaced by another. Envoy cannot be queried then, so
-// Check skips the query if the proxy was ready at the last check. A proxy that was not ready is
-// checked as usual. Draining and the agent's own checks always apply.
-func (r *Readiness) SetHandover(active bool) {
+// SetEpoch sets the hot restart epoch of the active Envoy (default 0). Another epoch than before
+// makes Check query Envoy until that one is ready.
+func (r *Readiness) SetEpoch(epoch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handover = active
+	r.epoch = epoch
 }
 
-// skipEnvoy reports whether a handover is under way and the proxy was ready at the last check.
-func (r *Readiness) skipEnvoy() bool {
+// activeEpoch returns the epoch of the active Envoy, and reports whether that Envoy was ready at an
+// earlier check.
+func (r *Readiness) activeEpoch() (epoch int, wasReady bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.handover && r.last == ""
+	return r.epoch, r.readyEpoch == r.epoch
+}
+
+// markReady records that the Envoy of an epoch was ready.
+func (r *Readiness) markReady(epoch int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readyEpoch = epoch
 }
 
 // Check returns nil if the proxy is ready, and otherwise the reason, within probeTimeout. It logs a
@@ -106,9 +115,10 @@ func (r *Readiness) Check(ctx context.Context) error {
 	return err
 }
 
-// checkNow returns nil if the proxy is ready, and otherwise the first reason. The order is
-// draining, a part of the agent, and Envoy without response, without configuration, not live or
-// without workers. Without an Envoy, or during a handover from a ready one, Envoy is not checked.
+// checkNow returns nil if the proxy is ready, and otherwise the first reason: draining, a part of
+// the agent, or Envoy. Envoy is not checked if there is none, or if the active one was ready
+// before: it stays live, but its admin interface does not respond while a large update is
+// processed.
 func (r *Readiness) checkNow(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")
@@ -116,9 +126,20 @@ func (r *Readiness) checkNow(ctx context.Context) error {
 	if err := r.checkAgent(); err != nil {
 		return err
 	}
-	if r.envoy == nil || r.skipEnvoy() {
+	epoch, wasReady := r.activeEpoch()
+	if r.envoy == nil || wasReady {
 		return nil
 	}
+	if err := r.checkEnvoy(ctx); err != nil {
+		return err
+	}
+	r.markReady(epoch)
+	return nil
+}
+
+// checkEnvoy returns an error if Envoy does not respond, has no configuration, is not live or has
+// not started its workers, in this order.
+func (r *Readiness) checkEnvoy(ctx context.Context) error {
 	stats, err := r.envoy.Stats(ctx, statsFilter)
 	if err != nil {
 		return fmt.Errorf("envoy does not respond: %w", err)

@@ -25,23 +25,29 @@ func TestReadinessOverALife(t *testing.T) {
 	r := NewReadiness(envoy, noParts, logTo(&log))
 	steps := []struct {
 		name  string
+		epoch int
 		state string
 		stats map[string]uint64
 		want  string // part of the reason, "" for ready
 	}{
-		{"not started", "", nil, "envoy does not respond: connection refused"},
-		{"nothing received", "PRE_INITIALIZING", nil, "cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"},
-		{"rejected only", "PRE_INITIALIZING", map[string]uint64{cdsRejects: 2, ldsRejects: 1}, "cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"},
-		{"clusters only", "INITIALIZING", map[string]uint64{cdsUpdates: 1}, "cds updates: 1 successful, 0 rejected; lds updates: 0 successful"},
-		{"all, but warming", "INITIALIZING", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1}, "envoy is not live: its state is INITIALIZING"},
-		{"live without workers", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 0}, "envoy's workers have not started"},
-		{"ready", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1}, ""},
-		{"a later rejection", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, cdsRejects: 9, workersStarted: 1}, ""},
-		{"statistics that were reset", "LIVE", map[string]uint64{workersStarted: 1}, ""},
-		{"health check failed by hand", "DRAINING", map[string]uint64{workersStarted: 1}, "envoy is not live: its state is DRAINING"},
-		{"ready again", "LIVE", map[string]uint64{workersStarted: 1}, ""},
+		{"not started", 0, "", nil, "envoy does not respond: connection refused"},
+		{"nothing received", 0, "PRE_INITIALIZING", nil, "cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"},
+		{"rejected only", 0, "PRE_INITIALIZING", map[string]uint64{cdsRejects: 2, ldsRejects: 1}, "cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"},
+		{"clusters only", 0, "INITIALIZING", map[string]uint64{cdsUpdates: 1}, "cds updates: 1 successful, 0 rejected; lds updates: 0 successful"},
+		{"all, but warming", 0, "INITIALIZING", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1}, "envoy is not live: its state is INITIALIZING"},
+		{"live without workers", 0, "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 0}, "envoy's workers have not started"},
+		{"ready", 0, "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1}, ""},
+		{"a later rejection", 0, "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, cdsRejects: 9, workersStarted: 1}, ""},
+		{"statistics that were reset", 0, "LIVE", map[string]uint64{workersStarted: 1}, ""},
+		{"too busy for the admin interface", 0, "", nil, ""},
+		{"health check failed by hand", 0, "DRAINING", map[string]uint64{workersStarted: 1}, ""},
+		{"next Envoy not started", 1, "", nil, "envoy does not respond: connection refused"},
+		{"next Envoy warming", 1, "INITIALIZING", nil, "envoy is not live: its state is INITIALIZING"},
+		{"next Envoy ready", 1, "LIVE", map[string]uint64{workersStarted: 1}, ""},
+		{"next Envoy too busy", 1, "", nil, ""},
 	}
 	for _, step := range steps {
+		r.SetEpoch(step.epoch)
 		envoy.set(step.state, step.stats)
 		for range 3 { // probes are periodic
 			err := r.Check(t.Context())
@@ -61,7 +67,8 @@ level=WARN msg="the proxy is not ready: config not received from the control pla
 level=WARN msg="the proxy is not ready: envoy is not live: its state is INITIALIZING"
 level=WARN msg="the proxy is not ready: envoy's workers have not started"
 level=INFO msg="the proxy is ready"
-level=WARN msg="the proxy is not ready: envoy is not live: its state is DRAINING"
+level=WARN msg="the proxy is not ready: envoy does not respond: connection refused"
+level=WARN msg="the proxy is not ready: envoy is not live: its state is INITIALIZING"
 level=INFO msg="the proxy is ready"
 level=WARN msg="the proxy is not ready: draining"
 `
