@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 )
 
 const (
@@ -15,6 +16,8 @@ const (
 	maxModule = 256 << 20
 	// maxEntries bounds the number of archive entries that are searched.
 	maxEntries = 1000
+	// maxNesting bounds how often data is decompressed or taken from an archive.
+	maxNesting = 8
 	// moduleFile is the name of the module in an archive.
 	moduleFile = "plugin.wasm"
 )
@@ -36,48 +39,69 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 // isModule reports whether the bytes begin like a Wasm module.
 func isModule(b []byte) bool { return bytes.HasPrefix(b, []byte("\x00asm")) }
 
-// extractModule returns the module in fetched data: the data itself or, if it is a tar archive, its
-// file plugin.wasm. The data may be compressed by gzip. It fails if there is none or it exceeds
-// limit.
+// extractModule returns the module in fetched data: the data itself, or what is left after gzip
+// compression and tar archives are removed, in any order. It fails if that is no module, if there
+// are more than maxNesting layers, or if one of them exceeds limit.
 func extractModule(b []byte, limit int64) ([]byte, error) {
-	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
+	for range maxNesting + 1 {
+		if isModule(b) {
+			return b, nil
 		}
-		if b, err = readLimited(z, limit); err != nil {
-			return nil, fmt.Errorf("decompress: %w", err)
+		var err error
+		if b, err = unpackOnce(b, limit); err != nil {
+			return nil, err
 		}
 	}
-	if !isModule(b) {
+	return nil, fmt.Errorf("no Wasm module within %d layers of compression and archives", maxNesting)
+}
+
+// unpackOnce decompresses data that begins like gzip, and otherwise returns the file of a tar
+// archive that extractFromTar selects.
+func unpackOnce(b []byte, limit int64) ([]byte, error) {
+	if !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		inside, err := extractFromTar(bytes.NewReader(b), limit)
 		if err != nil {
 			return nil, fmt.Errorf("neither a Wasm module nor an archive with one: %w", err)
 		}
-		b = inside
+		return inside, nil
 	}
-	if !isModule(b) {
-		return nil, errors.New("not a Wasm module")
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err == nil {
+		b, err = readLimited(z, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	return b, nil
 }
 
-// extractFromTar returns the content of the regular file plugin.wasm in a tar archive. It fails if
-// the first maxEntries entries do not contain it or it exceeds limit. Nothing is written to disk,
-// and links are not followed.
+// extractFromTar returns the content of the file plugin.wasm in any folder of a tar archive, or
+// without one that of the first file. Only regular files among the first maxEntries entries count.
+// It fails if there is none or its content exceeds limit. Nothing is written to disk, and links are
+// not followed.
 func extractFromTar(r io.Reader, limit int64) ([]byte, error) {
 	archive := tar.NewReader(r)
+	var first []byte
 	for range maxEntries {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("archive has no file %s", moduleFile)
+			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		if header.Typeflag == tar.TypeReg && (header.Name == moduleFile || header.Name == "./"+moduleFile) {
-			return readLimited(archive, limit)
+		named := path.Base(header.Name) == moduleFile
+		if header.Typeflag != tar.TypeReg || !named && first != nil {
+			continue
 		}
+		content, err := readLimited(archive, limit)
+		if err != nil || named {
+			return content, err
+		}
+		first = content
 	}
-	return nil, fmt.Errorf("no file %s among the first %d entries of the archive", moduleFile, maxEntries)
+	if first == nil {
+		return nil, fmt.Errorf("no file among the first %d entries of the archive", maxEntries)
+	}
+	return first, nil
 }

@@ -65,6 +65,15 @@ func archive(t *testing.T, content []byte, headers ...tar.Header) []byte {
 	return out.Bytes()
 }
 
+// repeatGzip compresses b n times.
+func repeatGzip(t *testing.T, b []byte, n int) []byte {
+	t.Helper()
+	for range n {
+		b = gzipped(t, b)
+	}
+	return b
+}
+
 func file(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
 
 func newCache(t *testing.T, change ...func(*Options)) *Cache {
@@ -90,15 +99,22 @@ func TestUnpack(t *testing.T) {
 		"compressed":           {gzipped(t, module()), ""},
 		"an archive":           {archive(t, module(), file("readme"), file("plugin.wasm")), ""},
 		"a compressed archive": {gzipped(t, archive(t, module(), file("./plugin.wasm"))), ""},
-		"nothing":              {nil, "no file plugin.wasm"},
+		"a folder":             {archive(t, module(), tar.Header{Name: "app/", Typeflag: tar.TypeDir}, file("app/plugin.wasm")), ""},
+		"outside":              {archive(t, module(), file("../plugin.wasm")), ""},
+		"absolute":             {archive(t, module(), file("/plugin.wasm")), ""},
+		"another name":         {gzipped(t, archive(t, module(), file("filter.wasm"))), ""},
+		"compressed inside":    {archive(t, gzipped(t, module()), file("filter.wasm.gz")), ""},
+		"an archive inside":    {archive(t, gzipped(t, archive(t, module(), file("a.wasm"))), file("a.tar.gz")), ""},
+		"eight layers":         {repeatGzip(t, module(), maxNesting), ""},
+		"nine layers":          {repeatGzip(t, module(), maxNesting+1), "no Wasm module within 8 layers"},
+		"nothing":              {nil, "no file among"},
 		"a page":               {[]byte("<html>" + strings.Repeat(" ", 600)), "neither a Wasm module nor an archive"},
 		"compressed nonsense":  {[]byte{0x1f, 0x8b, 1}, "decompress"},
-		"outside":              {archive(t, module(), file("../plugin.wasm")), "no file plugin.wasm"},
-		"absolute":             {archive(t, module(), file("/plugin.wasm")), "no file plugin.wasm"},
-		"a link":               {archive(t, nil, tar.Header{Name: "plugin.wasm", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "no file plugin.wasm"},
-		"not a module inside":  {archive(t, []byte("text"), file("plugin.wasm")), "not a Wasm module"},
+		"a link":               {archive(t, nil, tar.Header{Name: "plugin.wasm", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "no file among"},
+		"not a module inside":  {archive(t, []byte("text"), file("plugin.wasm")), "neither a Wasm module nor an archive"},
 		"a bomb":               {gzipped(t, make([]byte, limit+1)), "exceeds the size limit"},
-		"many files":           {archive(t, nil, make([]tar.Header, maxEntries+1)...), "no file plugin.wasm among"},
+		"a bomb inside":        {archive(t, gzipped(t, make([]byte, limit+1)), file("plugin.wasm")), "exceeds the size limit"},
+		"many files":           {archive(t, nil, make([]tar.Header, maxEntries+1)...), "no file among"},
 	} {
 		got, err := extractModule(test.in, limit)
 		if test.want == "" && (err != nil || !bytes.Equal(got, module())) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
