@@ -7,11 +7,6 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
-	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
-	httpwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/wasm/v3"
-	networkrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
-	networkwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
 	wasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/wasm/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
@@ -30,18 +25,6 @@ const (
 // rejects an empty one.
 const anyChecksum = "nil"
 
-// Stat prefixes of the RBAC filters that replace unavailable modules, as in Istio.
-const (
-	allowPrefix = "wasm-default-allow"
-	denyPrefix  = "wasm-default-deny"
-)
-
-// filter is an HTTP or network Wasm filter.
-type filter interface {
-	proto.Message
-	GetConfig() *wasmv3.PluginConfig
-}
-
 // Convert replaces the remote Wasm module in an extension, in place, by a local file. Other
 // extensions, and extensions with a local module, are unchanged. If the module cannot be fetched
 // and no earlier file of it exists, the filter is replaced by an RBAC filter that allows or denies
@@ -56,16 +39,12 @@ func (c *Cache) Convert(r *discoveryv3.Resource) (fetch func(context.Context) er
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
 		return nil, fmt.Errorf("decode extension: %w", err)
 	}
-	f, fallback := newFilter(extension.GetTypedConfig())
-	if f == nil {
-		c.o.Metrics.conversions.WithLabelValues("no_remote_load").Inc()
-		return nil, nil
-	}
-	if err := extension.GetTypedConfig().UnmarshalTo(f); err != nil {
+	f, fallback, err := decodeFilter(extension.GetTypedConfig())
+	if err != nil {
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
 		return nil, fmt.Errorf("decode extension %q: %w", extension.GetName(), err)
 	}
-	if f.GetConfig().GetVmConfig().GetCode().GetRemote() == nil {
+	if f == nil || f.GetConfig().GetVmConfig().GetCode().GetRemote() == nil {
 		c.o.Metrics.conversions.WithLabelValues("no_remote_load").Inc()
 		return nil, nil
 	}
@@ -141,30 +120,6 @@ func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConf
 		return fmt.Errorf("encode extension %q: %w", extension.GetName(), err)
 	}
 	return nil
-}
-
-// newFilter returns an empty filter of the configuration's type, and a function that returns its
-// replacement if the module is unavailable. That is an RBAC filter that allows everything if open
-// is set, and denies everything otherwise. Both are nil if the configuration is not a Wasm filter.
-func newFilter(config *anypb.Any) (filter, func(open bool) proto.Message) {
-	switch {
-	case config.MessageIs((*httpwasmv3.Wasm)(nil)):
-		return &httpwasmv3.Wasm{}, func(open bool) proto.Message {
-			if open {
-				return &httprbacv3.RBAC{RulesStatPrefix: allowPrefix}
-			}
-			return &httprbacv3.RBAC{Rules: &rbacv3.RBAC{}, RulesStatPrefix: denyPrefix}
-		}
-	case config.MessageIs((*networkwasmv3.Wasm)(nil)):
-		return &networkwasmv3.Wasm{}, func(open bool) proto.Message {
-			if open {
-				return &networkrbacv3.RBAC{StatPrefix: allowPrefix}
-			}
-			return &networkrbacv3.RBAC{Rules: &rbacv3.RBAC{}, StatPrefix: denyPrefix}
-		}
-	default:
-		return nil, nil
-	}
 }
 
 // failsOpen reports whether the plugin's failure policy is FAIL_OPEN (WasmPlugin.failStrategy).

@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	udpav1 "github.com/cncf/xds/go/udpa/type/v1"
+	xdsv3 "github.com/cncf/xds/go/xds/type/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -16,9 +19,11 @@ import (
 	networkwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
 	wasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/wasm/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func resourceOf(t *testing.T, config proto.Message) *discoveryv3.Resource {
@@ -45,6 +50,33 @@ func plugin(url string, change func(*wasmv3.PluginConfig)) *wasmv3.PluginConfig 
 		change(p)
 	}
 	return p
+}
+
+// toStruct returns a message as JSON, with an unknown field, and its type URL.
+func toStruct(t *testing.T, m proto.Message) (*structpb.Struct, string) {
+	t.Helper()
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &structpb.Struct{}
+	if err := protojson.Unmarshal(text, s); err != nil {
+		t.Fatal(err)
+	}
+	s.Fields["field_of_a_later_release"] = structpb.NewBoolValue(true)
+	return s, "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
+}
+
+func udpaStruct(t *testing.T, m proto.Message) *udpav1.TypedStruct {
+	t.Helper()
+	value, url := toStruct(t, m)
+	return &udpav1.TypedStruct{TypeUrl: url, Value: value}
+}
+
+func xdsStruct(t *testing.T, m proto.Message) *xdsv3.TypedStruct {
+	t.Helper()
+	value, url := toStruct(t, m)
+	return &xdsv3.TypedStruct{TypeUrl: url, Value: value}
 }
 
 // convertNow converts an extension, and waits for the fetch of its module.
@@ -80,21 +112,33 @@ func TestConvert(t *testing.T) {
 		}
 		return e.GetTypedConfig()
 	}
-	for _, f := range []interface {
-		proto.Message
-		GetConfig() *wasmv3.PluginConfig
-	}{&httpwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}, &networkwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}} {
-		got := convert(f)
-		proto.Reset(f)
-		if err := got.UnmarshalTo(f); err != nil {
-			t.Fatal(err)
+	for name, test := range map[string]struct {
+		sent proto.Message
+		got  filter
+	}{
+		"HTTP":         {&httpwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}, &httpwasmv3.Wasm{}},
+		"network":      {&networkwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}, &networkwasmv3.Wasm{}},
+		"udpa struct":  {udpaStruct(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}), &httpwasmv3.Wasm{}},
+		"xds struct":   {xdsStruct(t, &networkwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}), &networkwasmv3.Wasm{}},
+		"empty struct": {&udpav1.TypedStruct{}, nil},
+		"other struct": {udpaStruct(t, &routerv3.Router{SuppressEnvoyHeaders: true}), nil},
+	} {
+		got := convert(test.sent)
+		if test.got == nil {
+			if !got.MessageIs(test.sent) {
+				t.Errorf("%s: changed to %v", name, got)
+			}
+			continue
 		}
-		vm := f.GetConfig().GetVmConfig()
+		if err := got.UnmarshalTo(test.got); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		vm := test.got.GetConfig().GetVmConfig()
 		if path := vm.GetCode().GetLocal().GetFilename(); filepath.Dir(path) != c.o.Dir {
-			t.Errorf("code at %q", path)
+			t.Errorf("%s: code at %q", name, path)
 		}
 		if v := vm.GetEnvironmentVariables().GetKeyValues(); len(v) != 1 || v["OWN"] != "1" {
-			t.Errorf("variables %v", v)
+			t.Errorf("%s: variables %v", name, v)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -123,6 +167,12 @@ func TestConvert(t *testing.T) {
 	}
 	if err := convertNow(t.Context(), c, &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: "x"}}); err == nil {
 		t.Error("no error for another message than an extension")
+	}
+	invalid := &udpav1.TypedStruct{TypeUrl: "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", Value: &structpb.Struct{
+		Fields: map[string]*structpb.Value{"config": structpb.NewNumberValue(1)},
+	}}
+	if err := convertNow(t.Context(), c, resourceOf(t, invalid)); err == nil || !strings.Contains(err.Error(), `decode extension "ns.plugin"`) {
+		t.Errorf("a TypedStruct that is no filter: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
