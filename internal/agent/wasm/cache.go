@@ -43,7 +43,7 @@ type Module struct {
 	// Version of the plugin.
 	AlwaysFetch bool
 	Version     string
-	// PullSecret is a .dockerconfigjson. If empty, the pull is anonymous.
+	// PullSecret is a .dockerconfigjson. If empty, the keychain of the agent's user is used.
 	PullSecret []byte
 	// Timeout bounds the fetch. If 0, Options.Timeout applies.
 	Timeout time.Duration

@@ -21,9 +21,9 @@ import (
 const contentLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
 // fetchImage fetches a module from a registry: from the last layer of type contentLayer, or else
-// from the last layer, which is the module or an archive with the file plugin.wasm. The module's
-// checksum is the digest of the image's manifest. It fails if there is no layer, or the layer or
-// the module exceeds f.limit.
+// from the last layer, in the form that extractModule accepts. The module's checksum is the digest
+// of the image's manifest. It fails if there is no layer, or the layer or the module exceeds
+// f.limit.
 func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	image, err := f.pullImage(ctx, what)
 	if err != nil {
@@ -97,12 +97,13 @@ type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// parsePullSecret returns the credentials in a pull secret, and none for an empty one. The field
-// auth overrides username and password. The error for a malformed secret does not contain the
-// secret.
+// parsePullSecret returns the credentials in a pull secret. The field auth overrides username and
+// password. For an empty secret it returns the keychain of the agent's user: the files of Docker
+// (DOCKER_CONFIG) and Podman (REGISTRY_AUTH_FILE), read at each pull. The error for a malformed
+// secret does not contain the secret.
 func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
-		return authn.NewMultiKeychain(), nil
+		return authn.DefaultKeychain, nil
 	}
 	var given struct {
 		Auths map[string]struct {

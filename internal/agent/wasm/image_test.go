@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,11 @@ func TestRegistry(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	remote.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // of go-containerregistry
 
+	t.Setenv("HOME", t.TempDir()) // has no credentials
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("REGISTRY_AUTH_FILE", "")
+	t.Setenv("DOCKER_CONFIG", "")
 	c := newCache(t, func(o *Options) { o.InsecureRegistries = []string{host} })
 	secret := []byte(fmt.Sprintf(`{"auths":{"http://%s/v2/":{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:p"))))
 	for _, test := range []struct {
@@ -111,6 +117,21 @@ func TestRegistry(t *testing.T) {
 	}
 	if authorized.Load() == 0 {
 		t.Error("no request was asked for credentials")
+	}
+	config := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", config)
+	private := Module{URL: "oci://" + host + "/secret/image:v1"}
+	for _, test := range []struct{ file, want string }{
+		{string(secret), ""}, {`{"auths":{"other.example.com":{"auth":"dTpw"}}}`, "401"}, {"{", "unexpected EOF"},
+	} {
+		if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(test.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := newCache(t, func(o *Options) { o.InsecureRegistries = []string{host} })
+		_, err := c.FilePath(t.Context(), private)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("credentials of the user %s: %v, want …%s…", test.file, err, test.want)
+		}
 	}
 }
 
