@@ -146,6 +146,9 @@ func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	}
 	c.o.Metrics.lookups.WithLabelValues("false").Inc()
 	result := c.group.DoChan(key, func() (any, error) {
+		if path, ok := c.lookup(key, m); ok { // another fetch has ended since
+			return path, nil
+		}
 		timeout := m.Timeout
 		if timeout <= 0 {
 			timeout = c.o.Timeout
