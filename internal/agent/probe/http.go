@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// maxRedirects is how many redirects within one host the kubelet follows.
+// maxRedirects is the number of requests after which the kubelet, too, follows no redirect.
 const maxRedirects = 10
 
 // insecureTLS accepts any certificate, because a probe checks health and not identity.
@@ -22,10 +22,10 @@ func insecureTLS() *tls.Config {
 // errNoAddress returns the error for a source address that this host does not have.
 func errNoAddress() error { return syscall.EADDRNOTAVAIL }
 
-// httpGet requests the probe's path and follows redirects within the same host name, at most
-// maxRedirects. A redirect to another host, or one too many, is returned as the response. host is
-// the Host header, unless headers has one; if empty, it is the probe's address. An invalid path or
-// failed connection is an error; otherwise the caller must close the response's body.
+// httpGet requests the probe's path and follows redirects within the same host name. A redirect to
+// another host is returned as the response. host is the Host header, unless headers has one; if
+// empty, it is the probe's address. An invalid path, a failed connection or a redirect after
+// maxRedirects requests is an error; otherwise the caller must close the response's body.
 func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
 	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
 	if err != nil {
@@ -47,8 +47,11 @@ func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, 
 		}
 	}
 	client := &http.Client{Transport: p.transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		if next.URL.Hostname() != via[0].URL.Hostname() || len(via) > maxRedirects {
+		if next.URL.Hostname() != via[0].URL.Hostname() {
 			return http.ErrUseLastResponse
+		}
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("stopped after %d redirects", len(via))
 		}
 		return nil
 	}}

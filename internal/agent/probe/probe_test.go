@@ -51,6 +51,12 @@ func startApplication(t *testing.T, start func(http.Handler) *httptest.Server) *
 	mux.HandleFunc("/there", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
 	})
+	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	mux.HandleFunc("/hops/", func(w http.ResponseWriter, r *http.Request) {
+		if left := strings.TrimPrefix(r.URL.Path, "/hops"); left != "/" {
+			http.Redirect(w, r, "/hops"+left[:len(left)-1], http.StatusFound)
+		}
+	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
 	mux.HandleFunc("/drain", func(w http.ResponseWriter, r *http.Request) {
 		select { // longer than the timeout of a probe
@@ -105,6 +111,9 @@ func TestHandler(t *testing.T) {
 		"/app-health/ill/livez": {"httpGet": {"path": "/ill", "port": %[1]d}},
 		"/app-health/here/livez": {"httpGet": {"path": "/here", "port": %[1]d}},
 		"/app-health/there/livez": {"httpGet": {"path": "/there", "port": %[1]d}},
+		"/app-health/loop/livez": {"httpGet": {"path": "/loop", "port": %[1]d}},
+		"/app-health/hops/livez": {"httpGet": {"path": "/hops/123456789", "port": %[1]d}},
+		"/app-health/hopstoo/livez": {"httpGet": {"path": "/hops/1234567890", "port": %[1]d}},
 		"/app-health/big/livez": {"httpGet": {"path": "/big", "port": %[1]d}},
 		"/app-health/slow/startupz": {"httpGet": {"path": "/slow", "port": %[1]d}, "timeoutSeconds": 1},
 		"/app-health/secure/readyz": {"httpGet": {"path": "/ok", "port": %[2]d, "scheme": "HTTPS"}},
@@ -145,6 +154,7 @@ func TestHandler(t *testing.T) {
 	}{
 		"/app-health/ok/readyz": {200, "fine"}, "/app-health/text/readyz": {200, "fine"}, "/app-health/ill/livez": {503, "ill\n"},
 		"/app-health/here/livez": {503, "ill\n"}, "/app-health/there/livez": {200, ""}, "/app-health/big/livez": {200, strings.Repeat("\x00", maxBody)},
+		"/app-health/hops/livez":    {200, ""},
 		"/app-health/secure/readyz": {200, "fine"}, "/app-lifecycle/ok/prestopz": {200, "fine"},
 		"/app-lifecycle/drain/prestopz": {200, "drained"}, // a hook has no timeout
 		"/app-health/tcp/readyz":        {200, ""}, "/app-health/rpc/readyz": {200, ""}, "/app-health/rpcill/readyz": {500, "application reports gRPC health NOT_SERVING\n"},
@@ -154,7 +164,9 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s: %d %.100q, want %d %.100q", path, status, body, want.status, want.body)
 		}
 	}
-	for _, path := range []string{"/app-health/slow/startupz", "/app-health/shut/readyz", "/app-health/rpcnone/readyz"} {
+	for _, path := range []string{
+		"/app-health/slow/startupz", "/app-health/shut/readyz", "/app-health/rpcnone/readyz", "/app-health/loop/livez", "/app-health/hopstoo/livez",
+	} {
 		begin := time.Now()
 		if status, body := ask(path, nil); status != 500 || body == "" || time.Since(begin) > 5*time.Second {
 			t.Errorf("%s: %d %q", path, status, body)
