@@ -29,6 +29,7 @@ type agent struct {
 	process *envoy.Process
 	log     string // file
 	dir     string // working directory, where its sockets are
+	user    *envoy.User
 	// Ports of the agent, of Envoy's admin interface, and of its two static listeners.
 	status, admin, ready, metrics int
 }
@@ -36,6 +37,8 @@ type agent struct {
 // settings are those of a test's agent, merged over a sidecar with an unreachable plaintext control
 // plane.
 type settings struct {
+	// user is whom the agent runs as, by default the user of the test.
+	user *envoy.User
 	// binary is Envoy, by default the real one.
 	binary string
 	// config are fields of ProxyConfig, env variables.
@@ -70,6 +73,7 @@ func startAgent(t *testing.T, s settings) *agent {
 		a.dir = s.dir
 	}
 	env := environ(t, s, a)
+	a.user = s.user
 	a.start(t, env, append([]string{"proxy", "sidecar"}, s.args...))
 	return a
 }
@@ -109,9 +113,12 @@ func (a *agent) start(t *testing.T, env, args []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	path := os.Args[0]
+	if a.user != nil {
+		path = publicCopy(t, path)
+	}
 	a.process, err = envoy.Start(
-		envoy.Command{Path: os.Args[0], Args: args, Env: env, Dir: a.dir, Stdout: log, Stderr: log},
+		envoy.Command{Path: path, Args: args, Env: env, Dir: a.dir, User: a.user, Stdout: log, Stderr: log},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +126,7 @@ func (a *agent) start(t *testing.T, env, args []string) {
 	t.Cleanup(func() {
 		_ = syscall.Kill(a.process.PID(), syscall.SIGKILL) // Envoy dies with it
 		a.process.Exit()
+		_ = log.Close() // the output of another user is copied to it
 		if t.Failed() {
 			t.Logf("log of the agent:\n%s", a.text())
 		}

@@ -60,6 +60,8 @@ type Options struct {
 
 	// epoch is the hot restart epoch of the Envoy to start.
 	epoch int
+	// envoyUser is the user that Envoy runs as. If nil, it is the agent's.
+	envoyUser *envoy.User
 	// fileSocket is the SDS socket for secrets from files if another server has the workload's
 	// identity. If empty, they are served at the identity's socket.
 	fileSocket string
@@ -99,6 +101,7 @@ type agent struct {
 // the error of a failed part, or an *envoy.ExitError if Envoy exits by itself.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
+	o.envoyUser = userOfEnvoy(os.Getuid(), o.Environment.DNS.Address)
 	a := newAgent(o)
 	defer a.admin.Close()
 	// Before Envoy starts: an Envoy whose agent cannot be reached would never become ready.

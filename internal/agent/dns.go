@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 
 	"github.com/meshpilot/meshpilot/internal/agent/dns"
+	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/agent/outbound"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -15,7 +19,18 @@ const (
 	// only resolver.
 	savedResolvConf = "/var/lib/istio/resolv.conf"
 	dnsPort         = "53"
+	// proxyID is the user and group of the proxy in Istio's images.
+	proxyID = 1337
 )
+
+// userOfEnvoy returns the proxy's user if the agent runs as root for the sake of DNS at port 53, as
+// in containers without capture, and otherwise nil.
+func userOfEnvoy(agentUID int, dnsAddress string) *envoy.User {
+	if _, port, err := net.SplitHostPort(dnsAddress); err != nil || port != dnsPort || agentUID != 0 {
+		return nil
+	}
+	return &envoy.User{UID: proxyID, GID: proxyID}
+}
 
 // servesDNS reports whether the DNS proxy is enabled: by DNS.Serve on every proxy, by DNS.Capture
 // only on sidecars.
@@ -24,23 +39,41 @@ func (a *agent) servesDNS() bool {
 	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
 }
 
-// openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. It does nothing
-// if the DNS proxy is disabled, and returns an error if the address is invalid or cannot be opened.
-// For the host localhost it listens on the loopback addresses. The upstream servers come from
-// resolvConf, but at port 53 from savedResolvConf if that exists. At port 53 it also forwards
-// queries without a name table.
-func (a *agent) openDNS(p *parts) error {
+// openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. If this user may
+// not open port 53, it logs an error and uses the default address. It does nothing if the DNS proxy
+// is disabled, and returns an error if the address is invalid or cannot be opened.
+func (a *agent) openDNS(p *parts) (err error) {
 	if !a.servesDNS() {
 		return nil
 	}
-	d := a.Environment.DNS
-	host, port, err := net.SplitHostPort(d.Address)
-	if err != nil {
-		return fmt.Errorf("environment variable DNS_PROXY_ADDR: %w", err)
+	address := a.Environment.DNS.Address
+	a.dnsServer, err = a.listenDNS(address)
+	if errors.Is(err, fs.ErrPermission) && address != environment.DefaultDNSAddress {
+		a.scopeLogger("dns").Error("cannot open the address of DNS_PROXY_ADDR, using the default",
+			"default", environment.DefaultDNSAddress, "error", err)
+		a.dnsServer, err = a.listenDNS(environment.DefaultDNSAddress)
 	}
+	if err != nil {
+		return fmt.Errorf("%w (DNS_PROXY_ADDR)", err)
+	}
+	p.close = append(p.close, a.dnsServer.Close)
+	p.run = append(p.run, a.dnsServer.Run)
+	a.scopeLogger("dns").Info("DNS proxy listening", "addresses", a.dnsServer.ListenAddresses())
+	return nil
+}
+
+// listenDNS opens the DNS proxy at an address, and for the host localhost at the loopback
+// addresses. The upstream servers come from resolvConf, but at port 53 from savedResolvConf if that
+// exists. At port 53 it also forwards queries without a name table.
+func (a *agent) listenDNS(address string) (*dns.Server, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	d := a.Environment.DNS
 	o := dns.Options{
 		Recovery:  a.recovery,
-		Addresses: []string{d.Address}, ResolvConf: resolvConf,
+		Addresses: []string{address}, ResolvConf: resolvConf,
 		ShortNames:    dns.NewShortNames(a.Node.Metadata.Namespace, a.Node.Domain),
 		EarlyUpstream: port == dnsPort, Timeout: d.Timeout, Parallel: d.Parallel,
 		Dialer:       outbound.NewDialer(a.Environment.SocketMark),
@@ -53,14 +86,7 @@ func (a *agent) openDNS(p *parts) error {
 	if port == dnsPort && existingFile(savedResolvConf) != "" {
 		o.ResolvConf = savedResolvConf
 	}
-	a.dnsServer, err = dns.Open(o)
-	if err != nil {
-		return fmt.Errorf("%w (DNS_PROXY_ADDR)", err)
-	}
-	p.close = append(p.close, a.dnsServer.Close)
-	p.run = append(p.run, a.dnsServer.Run)
-	a.scopeLogger("dns").Info("DNS proxy listening", "addresses", a.dnsServer.ListenAddresses())
-	return nil
+	return dns.Open(o)
 }
 
 // loopbacks returns 127.0.0.1 with the port, and [::1] with the port if a test listener can be

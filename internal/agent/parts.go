@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/bootstrap"
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/agent/identity"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/relay"
@@ -44,6 +45,8 @@ const (
 // parts are the servers and loops beside Envoy, except the status port. All sockets are open before
 // Envoy starts.
 type parts struct {
+	// envoyUser owns the sockets, if it is not nil.
+	envoyUser *envoy.User
 	// run are the parts' loops.
 	run []func(context.Context) error
 	// close are called if opening the parts fails.
@@ -54,7 +57,7 @@ type parts struct {
 // openParts opens all parts without running them. If one fails, the others are closed and the error
 // is returned.
 func (a *agent) openParts() (*parts, error) {
-	p := &parts{}
+	p := &parts{envoyUser: a.envoyUser}
 	opens := []func(*parts) error{
 		a.openSecrets, a.openDNS, a.openRelay, a.openMonitor, a.watchBootstrapFiles,
 	}
@@ -81,14 +84,15 @@ func (p *parts) startAll(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// listenUnix opens a Unix socket at path with a file mode, and adds it to p.close. If that fails,
-// it returns the error and p is unchanged.
+// listenUnix opens a Unix socket at path with a file mode, for the user p.envoyUser, and adds it to
+// p.close. It returns an error if the socket cannot be opened or its owner cannot be changed.
 func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := socket.Listen(path, mode)
-	if err == nil {
-		p.close = append(p.close, l.Close)
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	p.close = append(p.close, l.Close)
+	return l, p.envoyUser.Own(path)
 }
 
 // identitySocket returns the SDS socket of the workload's identity. It is relative to the working

@@ -40,7 +40,7 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
 			LogDeprecations: o.Environment.LogDeprecations, HotRestart: hotRestart,
 		}),
-		Env: addWorkloadVariables(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
+		Env: addWorkloadVariables(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr, User: o.envoyUser,
 	}, nil
 }
 
@@ -92,7 +92,12 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	if o.Environment.HotRestart { // the current Envoy has its own file
 		name = fmt.Sprintf("envoy-rev%d.json", o.epoch)
 	}
-	return bootstrap.WriteBootstrap(o.Config.GetConfigPath(), name, body)
+	path, err := bootstrap.WriteBootstrap(o.Config.GetConfigPath(), name, body)
+	if err != nil {
+		return "", err
+	}
+	// Envoy writes a file to the directory too, with hot restart.
+	return path, errors.Join(o.envoyUser.Own(o.Config.GetConfigPath()), o.envoyUser.Own(path))
 }
 
 // secureMetricsPorts returns the ports that serve Envoy's own and merged metrics with mutual TLS, 0

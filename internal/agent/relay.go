@@ -62,6 +62,7 @@ func (a *agent) openWasmCache(p *parts) func(*discoveryv3.Resource) (func(contex
 		Dir: wasmDir, Expiry: w.Expiry, PurgeInterval: w.PurgeInterval, Retries: w.Retries, Timeout: w.Timeout,
 		InsecureRegistries: w.InsecureRegistries,
 		Dialer:             outbound.NewDialer(a.Environment.SocketMark),
+		Own:                a.envoyUser.Own,
 		Metrics:            wasm.NewMetrics(a.metrics.Registerer()),
 		Log:                a.scopeLogger("wasm"),
 	})

@@ -31,9 +31,8 @@ func EncodeJSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Modes of files that the agent writes. Envoy runs as the agent's user, and its bootstrap may
-// contain a user's credentials. Applications beside the agent read the gRPC bootstrap as other
-// users.
+// Modes of files that the agent writes. Envoy's user owns its bootstrap, which may contain
+// credentials. Applications beside the agent read the gRPC bootstrap as other users.
 const (
 	OwnerOnly     fs.FileMode = 0o600
 	WorldReadable fs.FileMode = 0o644

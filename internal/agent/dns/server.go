@@ -86,9 +86,7 @@ func Open(o Options) (*Server, error) {
 	if o.ListenConfig == nil {
 		o.ListenConfig = &net.ListenConfig{}
 	}
-	s := &Server{
-		o: o, metrics: newMetrics(o.Metrics), cache: newCache(o.Now), forwarding: make(chan struct{}, maxForwarded),
-	}
+	s := &Server{o: o, cache: newCache(o.Now), forwarding: make(chan struct{}, maxForwarded)}
 	s.resolver.Store(&resolvConf{})
 	for _, address := range o.Addresses {
 		l, err := listenUDPAndTCP(o.ListenConfig, address)
@@ -97,6 +95,7 @@ func Open(o Options) (*Server, error) {
 		}
 		s.listeners = append(s.listeners, l)
 	}
+	s.metrics = newMetrics(o.Metrics) // once: the caller may open another address after an error
 	return s, nil
 }
 

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// DefaultDNSAddress is where the DNS proxy listens by default, and where captured queries are
+// redirected to.
+const DefaultDNSAddress = "localhost:15053"
+
 // DNS configures the agent's DNS server.
 type DNS struct {
 	// Capture enables it on sidecars (ISTIO_META_DNS_CAPTURE), Serve on any proxy
@@ -26,7 +30,7 @@ func (r *reader) readDNS() DNS {
 	const address = "DNS_PROXY_ADDR"
 	d := DNS{
 		Capture: r.readBool("ISTIO_META_DNS_CAPTURE", false), Serve: r.readBool("ISTIO_META_ENABLE_DNS_SERVER", false),
-		Address:  r.readText(address, "localhost:15053"),
+		Address:  r.readText(address, DefaultDNSAddress),
 		Parallel: r.readBool("DNS_FORWARD_PARALLEL", false),
 		Timeout:  r.readDuration("DNS_FORWARD_TIMEOUT", 5*time.Second),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +27,7 @@ func Validate(ctx context.Context, c Command) error {
 	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--use-dynamic-base-id" })
 	command := exec.CommandContext(ctx, c.Path, args...)
 	command.Env, command.Dir = c.Env, c.Dir
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.User.credential()}
 	out, err := command.CombinedOutput()
 	if err == nil {
 		return nil

@@ -64,8 +64,10 @@ type Options struct {
 	// verified. Registries among them may be without TLS. "*" is every host.
 	InsecureRegistries []string
 	Dialer             *net.Dialer
-	Metrics            *Metrics
-	Log                *slog.Logger
+	// Own makes Envoy's user the owner of a file. If nil, files stay with the agent's user.
+	Own     func(path string) error
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Cache fetches modules and caches them as files. It is safe for concurrent use.
@@ -96,6 +98,9 @@ type entry struct {
 func NewCache(o Options) *Cache {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
+	}
+	if o.Own == nil {
+		o.Own = func(string) error { return nil }
 	}
 	return &Cache{o: o, files: map[string]*entry{}, lastUsed: map[string]lastUse{}, fetch: newFetcher(o)}
 }
@@ -200,7 +205,7 @@ func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string
 	}
 	sum := sha256.Sum256(b)
 	path := filepath.Join(c.o.Dir, hex.EncodeToString(sum[:])+extension)
-	if err := writeOnce(path, b); err != nil {
+	if err := writeOnce(path, b, c.o.Own); err != nil {
 		return "", fmt.Errorf("write Wasm module: %w", err)
 	}
 	c.o.Metrics.fetches.WithLabelValues("success").Inc()
@@ -238,10 +243,10 @@ func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 	}
 }
 
-// writeOnce atomically writes a file whose name contains the hash of its content. It does nothing
-// if the file exists with the same size. It creates the directory if necessary. After an error it
-// leaves no temporary file.
-func writeOnce(path string, b []byte) error {
+// writeOnce atomically writes a file whose name contains the hash of its content, and calls own for
+// it. It does nothing if the file exists with the same size. It creates the directory if necessary.
+// After an error it leaves no temporary file.
+func writeOnce(path string, b []byte, own func(path string) error) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
 		return nil
 	}
@@ -254,10 +259,7 @@ func writeOnce(path string, b []byte) error {
 	}
 	defer os.Remove(tmp.Name()) // fails if the file has been renamed
 	_, err = tmp.Write(b)
-	if closed := tmp.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(err, tmp.Close(), own(tmp.Name())); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
