@@ -89,14 +89,15 @@ type Environment struct {
 	DNS      DNS
 	Wasm     Wasm
 
-	// Warnings name the variables that are set but not supported.
+	// Warnings name the variables that are set but not supported, or ignored as invalid.
 	Warnings []string
 }
 
 // Parse returns the settings in the variables. A missing variable has its default, and so has an
 // empty one, except metadata and headers, whose empty values count. All invalid values are reported
 // in one joined error; the settings of these variables are then meaningless. Variables without
-// effect and invalid ports in ISTIO_META_POD_PORTS are no errors but Warnings.
+// effect, invalid ports in ISTIO_META_POD_PORTS, and text that is no boolean, number or duration
+// are no errors but Warnings.
 func Parse(vars Variables) (Environment, error) {
 	r := reader{vars: vars}
 	e := Environment{
@@ -135,5 +136,6 @@ func Parse(vars Variables) (Environment, error) {
 	}
 	r.readMetadata(&e)
 	r.reportUnsupported(&e)
+	e.Warnings = append(e.Warnings, r.warnings...)
 	return e, r.err
 }

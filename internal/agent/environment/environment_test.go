@@ -124,6 +124,23 @@ func TestParse(t *testing.T) {
 		}},
 		{"straight to the control plane", []string{"PROXY_XDS_VIA_AGENT=false", "PROXY_XDS_DEBUG_VIA_AGENT=false"}, func(e *Environment) { e.XDS.ViaAgent, e.XDS.DebugPort = false, 0 }},
 		{"metrics for this host alone", []string{"METRICS_LOCALHOST_ACCESS_ONLY=true"}, func(e *Environment) { e.MetricsLocalhostOnly = true }},
+		{"values of another type", []string{
+			"DISABLE_ENVOY=perhaps", "PROXY_XDS_VIA_AGENT=off", "MINIMUM_DRAIN_DURATION=5", "FILE_DEBOUNCE_DURATION=-1s", "TERMINATION_DRAIN_DURATION_SECONDS=5s",
+			"ISTIO_CPU_LIMIT=half", "MESHPILOT_SOCKET_MARK=-1", "ENVOY_STATUS_PORT=status", "ENVOY_SECURE_METRICS_PORT=tls", "SECRET_GRACE_PERIOD_RATIO=half",
+		}, func(e *Environment) {
+			e.Warnings = []string{
+				`environment variable DISABLE_ENVOY: "perhaps" is not true or false, and is ignored`,
+				`environment variable MINIMUM_DRAIN_DURATION: "5" is not a duration such as 5s, and is ignored`,
+				`environment variable TERMINATION_DRAIN_DURATION_SECONDS: "5s" is not a number of seconds, and is ignored`,
+				`environment variable ISTIO_CPU_LIMIT: "half" is not a number of cores, and is ignored`,
+				`environment variable MESHPILOT_SOCKET_MARK: "-1" is not a number of at most 32 bits, and is ignored`,
+				`environment variable ENVOY_STATUS_PORT: "status" is not a number of at most 32 bits, and is ignored`,
+				`environment variable ENVOY_SECURE_METRICS_PORT: "tls" is not a number of at most 32 bits, and is ignored`,
+				`environment variable SECRET_GRACE_PERIOD_RATIO: "half" is not a number, and is ignored`,
+				`environment variable FILE_DEBOUNCE_DURATION: "-1s" is not a duration such as 5s, and is ignored`,
+				`environment variable PROXY_XDS_VIA_AGENT: "off" is not true or false, and is ignored`,
+			}
+		}},
 		{"the last of several values is used", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
 	}
 	for _, test := range tests {
@@ -144,7 +161,7 @@ func TestParse(t *testing.T) {
 // TestParseErrors tests errors that the command line tests do not cover, and that all are reported
 // at once.
 func TestParseErrors(t *testing.T) {
-	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "MINIMUM_DRAIN_DURATION": "-1s", "PROV_CERT": "/etc/certs", "FILE_MOUNTED_CERTS": "1",
+	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "ENVOY_PROMETHEUS_PORT": "0", "PROV_CERT": "/etc/certs", "FILE_MOUNTED_CERTS": "1",
 		"ECC_SIGNATURE_ALGORITHM": "RSA", "ECC_CURVE": "P521", "WORKLOAD_RSA_KEY_SIZE": "1024", "CA_PROVIDER": "GoogleCA", "SECRET_TTL": "1ms",
 		"SECRET_GRACE_PERIOD_RATIO": "1", "SECRET_GRACE_PERIOD_RATIO_JITTER": "NaN", "WORKLOAD_IDENTITY_SOCKET_FILE": "../socket",
 		"DNS_PROXY_ADDR": "localhost", "DNS_FORWARD_TIMEOUT": "0s",
@@ -152,7 +169,7 @@ func TestParseErrors(t *testing.T) {
 	for _, want := range []string{
 		`environment variable INSTANCE_IPS: "x" is not an IP address`,
 		`environment variable HOST_IP: "node" is not an IP address`,
-		`environment variable MINIMUM_DRAIN_DURATION: invalid duration "-1s"`,
+		`environment variable ENVOY_PROMETHEUS_PORT: 0 is not a port`,
 		`environment variable PROV_CERT: conflicts with FILE_MOUNTED_CERTS`,
 		`environment variable ECC_SIGNATURE_ALGORITHM: unknown algorithm "RSA": want ECDSA`,
 		`environment variable ECC_CURVE: "P521" is neither P256 nor P384`,

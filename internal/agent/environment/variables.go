@@ -41,15 +41,24 @@ func (v Variables) WithDefaults(defaults map[string]string) Variables {
 	return out
 }
 
-// reader parses typed values. It collects the errors, so that all of them are reported at once.
+// reader parses typed values. It collects the errors and warnings, so that all of them are reported
+// at once.
 type reader struct {
-	vars Variables
-	err  error
+	vars     Variables
+	err      error
+	warnings []string
 }
 
 // addError records an error of a variable.
 func (r *reader) addError(name, format string, args ...any) {
 	r.err = errors.Join(r.err, fmt.Errorf("environment variable %s: "+format, append([]any{name}, args...)...))
+}
+
+// warnInvalid records a warning that a variable is ignored, because its value is not what is
+// wanted.
+func (r *reader) warnInvalid(name, value, want string) {
+	r.warnings = append(r.warnings,
+		fmt.Sprintf("environment variable %s: %q is not %s, and is ignored", name, value, want))
 }
 
 // lookupText returns a variable's value without surrounding spaces, and whether it is set. An empty
@@ -59,11 +68,11 @@ func (r *reader) lookupText(name string) (string, bool) {
 	return value, value != ""
 }
 
-// The read methods return fallback if the variable is not set. They record an error if its value is
-// invalid.
+// The read methods return fallback if the variable is not set. Text that is no boolean, number or
+// duration is a warning, as in Istio, and counts as not set. Other invalid values are errors.
 
-// readBool returns a boolean (strconv.ParseBool), or fallback if the variable is not set. For an
-// invalid one it adds an error to r's errors and returns false.
+// readBool returns a boolean (strconv.ParseBool), or fallback if the variable is not set or
+// invalid.
 func (r *reader) readBool(name string, fallback bool) bool {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -71,13 +80,14 @@ func (r *reader) readBool(name string, fallback bool) bool {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		r.addError(name, "%q is neither true nor false", text)
+		r.warnInvalid(name, text, "true or false")
+		return fallback
 	}
 	return value
 }
 
-// readDuration returns a duration such as 5s, or fallback if the variable is not set. An invalid or
-// negative one is added to r's errors; the result is then not to be used.
+// readDuration returns a duration such as 5s, or fallback if the variable is not set, invalid or
+// negative.
 func (r *reader) readDuration(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -85,13 +95,14 @@ func (r *reader) readDuration(name string, fallback time.Duration) time.Duration
 	}
 	value, err := time.ParseDuration(text)
 	if err != nil || value < 0 {
-		r.addError(name, "invalid duration %q: want a value such as 5s", text)
+		r.warnInvalid(name, text, "a duration such as 5s")
+		return fallback
 	}
 	return value
 }
 
-// readSeconds returns a duration in whole seconds, or fallback if the variable is not set. An
-// invalid or negative one is added to r's errors; the result is then not to be used.
+// readSeconds returns a duration in whole seconds, or fallback if the variable is not set, invalid
+// or negative.
 func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -99,14 +110,14 @@ func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration 
 	}
 	value, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		r.addError(name, "%q is not a number of seconds", text)
+		r.warnInvalid(name, text, "a number of seconds")
+		return fallback
 	}
 	return time.Duration(value) * time.Second
 }
 
-// readUint32 returns a number of 32 bits, or fallback if the variable is not set. It may be written
-// with a prefix such as 0x. An invalid one is added to r's errors; the result is then not to be
-// used.
+// readUint32 returns a number of 32 bits, or fallback if the variable is not set or invalid. It may
+// be written with a prefix such as 0x.
 func (r *reader) readUint32(name string, fallback uint32) uint32 {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -114,13 +125,13 @@ func (r *reader) readUint32(name string, fallback uint32) uint32 {
 	}
 	value, err := strconv.ParseUint(text, 0, 32)
 	if err != nil {
-		r.addError(name, "%q is not a number of at most 32 bits", text)
+		r.warnInvalid(name, text, "a number of at most 32 bits")
+		return fallback
 	}
 	return uint32(value)
 }
 
-// readFloat returns a number, or fallback if the variable is not set. An invalid one is added to
-// r's errors; the result is then not to be used. NaN is accepted.
+// readFloat returns a number, or fallback if the variable is not set or invalid. NaN is accepted.
 func (r *reader) readFloat(name string, fallback float64) float64 {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -128,13 +139,14 @@ func (r *reader) readFloat(name string, fallback float64) float64 {
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		r.addError(name, "%q is not a number", text)
+		r.warnInvalid(name, text, "a number")
+		return fallback
 	}
 	return value
 }
 
-// readPort returns a port, or fallback if the variable is not set. An invalid one, and 0, are added
-// to r's errors. It returns the invalid value nevertheless.
+// readPort returns a port, or fallback if the variable is not set or no number. Other numbers are
+// added to r's errors. It returns them nevertheless.
 func (r *reader) readPort(name string, fallback uint32) uint32 {
 	value := r.readUint32(name, fallback)
 	if value < 1 || value > math.MaxUint16 {
@@ -143,8 +155,8 @@ func (r *reader) readPort(name string, fallback uint32) uint32 {
 	return value
 }
 
-// readOptionalPort returns a port, or 0 if the variable is not set or 0. Any other invalid one is
-// added to r's errors.
+// readOptionalPort returns a port, or 0 if the variable is not set, no number or 0. Other invalid
+// ones are added to r's errors.
 func (r *reader) readOptionalPort(name string) uint32 {
 	if r.readUint32(name, 0) == 0 {
 		return 0
@@ -153,8 +165,7 @@ func (r *reader) readOptionalPort(name string) uint32 {
 }
 
 // readCores parses a Kubernetes CPU quantity as the downward API writes it: whole cores, or
-// millicores ("1500m"), which are rounded up. It returns 0 if the variable is not set. An invalid
-// value is added to r's errors; the result is then not to be used.
+// millicores ("1500m"), which are rounded up. It returns 0 if the variable is not set or invalid.
 func (r *reader) readCores(name string) int {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -163,7 +174,8 @@ func (r *reader) readCores(name string) int {
 	digits, thousandths := strings.CutSuffix(text, "m")
 	value, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		r.addError(name, "%q is not a number of cores", text)
+		r.warnInvalid(name, text, "a number of cores")
+		return 0
 	}
 	if thousandths {
 		value = (value + 999) / 1000

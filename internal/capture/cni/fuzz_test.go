@@ -27,7 +27,7 @@ func FuzzConfig(f *testing.F) {
 		} {
 			pod.Annotations[one] = annotation
 		}
-		if o, err := captureOptions(pod); err == nil {
+		if o, _, err := captureOptions(pod); err == nil {
 			if _, err := iptables.Plan(o); err != nil {
 				t.Errorf("%q is accepted, but cannot be applied: %v", annotation, err)
 			}

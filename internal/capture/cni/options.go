@@ -54,13 +54,13 @@ func captureVariables() []string {
 }
 
 // captureOptions returns the options for a pod by its annotations, the user and captureVariables of
-// its proxy, and listenPorts. An error names the invalid annotation or variable, or the missing
-// container. The agent's ports are excluded inbound. If DNS is captured, it is captured to all
-// servers.
-func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
+// its proxy, and listenPorts, and warnings about variables that are ignored. An error names the
+// invalid annotation or variable, or the missing container. The agent's ports are excluded inbound.
+// If DNS is captured, it is captured to all servers.
+func captureOptions(pod *corev1.Pod) (o iptables.Options, warnings []string, err error) {
 	proxy := findContainer(pod, proxyContainer)
 	if proxy == nil {
-		return iptables.Options{}, errors.New("the pod has no container " + proxyContainer)
+		return o, nil, errors.New("the pod has no container " + proxyContainer)
 	}
 	lookup := func(name string) (string, bool) {
 		value := envValue(proxy, name)
@@ -77,19 +77,18 @@ func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 			value = s.fallback
 		}
 		arg := "--" + s.flag + "=" + value
-		_, err := command.Options([]string{arg}, noVariables, noUsers())
+		_, _, err := command.Options([]string{arg}, noVariables, noUsers())
 		if err != nil {
-			return iptables.Options{}, fmt.Errorf("annotation %s: %w", s.annotation, err)
+			return o, nil, fmt.Errorf("annotation %s: %w", s.annotation, err)
 		}
 		args = append(args, arg)
 	}
-	o, err := command.Options(args, lookup, noUsers())
-	if err != nil {
-		return iptables.Options{}, err
+	if o, warnings, err = command.Options(args, lookup, noUsers()); err != nil {
+		return iptables.Options{}, nil, err
 	}
-	ports, err := command.Options([]string{"--istio-local-exclude-ports", agentPorts}, noVariables, noUsers())
+	ports, _, err := command.Options([]string{"--istio-local-exclude-ports", agentPorts}, noVariables, noUsers())
 	if err != nil {
-		return iptables.Options{}, err
+		return iptables.Options{}, nil, err
 	}
 	for _, port := range ports.ExcludeInbound {
 		if !slices.Contains(o.ExcludeInbound, port) {
@@ -98,7 +97,7 @@ func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 	}
 	// The pod's name servers are not known yet, so DNS to all servers is captured.
 	o.CaptureAllDNS = o.RedirectDNS
-	return o, nil
+	return o, warnings, nil
 }
 
 // listenPorts returns the flags -p and -z for Envoy's listen ports (MeshConfig.proxyListenPort,

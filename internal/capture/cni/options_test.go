@@ -65,9 +65,9 @@ func TestPluginEqualsInitContainer(t *testing.T) {
 			if reason := skipReason(captured); reason != "" {
 				t.Fatalf("not captured: %s", reason)
 			}
-			got, err := captureOptions(captured)
-			if err != nil {
-				t.Fatal(err)
+			got, warnings, err := captureOptions(captured)
+			if err != nil || len(warnings) > 0 {
+				t.Fatal(err, warnings)
 			}
 			// The name servers of a pod are not known when its network is set up.
 			want.CaptureAllDNS = want.RedirectDNS
@@ -91,7 +91,7 @@ func toldInit(t *testing.T, pod *corev1.Pod) iptables.Options {
 		t.Fatal("no init container")
 	}
 	args := slices.DeleteFunc(slices.Clone(c.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "--log") })
-	o, err := command.Options(args, func(name string) (string, bool) {
+	o, _, err := command.Options(args, func(name string) (string, bool) {
 		value := envValue(c, name)
 		return value, value != ""
 	}, noUsers())
@@ -196,8 +196,25 @@ func TestWrongAnnotations(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{name: value}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: proxyContainer}}},
 		}
-		if _, err := captureOptions(pod); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+		if _, _, err := captureOptions(pod); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got error %v, want one line that names it", name, err)
 		}
+	}
+}
+
+// TestInvalidVariables tests that an invalid boolean of the proxy is ignored with a warning, and that
+// other invalid values are errors.
+func TestInvalidVariables(t *testing.T) {
+	pod := func(name, value string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: proxyContainer, Env: []corev1.EnvVar{{Name: name, Value: value}}}}}}
+	}
+	for _, name := range []string{"ISTIO_META_DNS_CAPTURE", "ISTIO_DUAL_STACK", "INVALID_DROP"} {
+		o, warnings, err := captureOptions(pod(name, "yes"))
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], name) || o.RedirectDNS || o.DualStack || o.DropInvalid {
+			t.Errorf("%s: options %+v, warnings %q, error %v", name, o, warnings, err)
+		}
+	}
+	if _, _, err := captureOptions(pod("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "yes")); err == nil {
+		t.Error("no error for an invalid range of addresses")
 	}
 }

@@ -141,8 +141,12 @@ func (p *Plugin) podOptions(
 		log.Info("not captured", "reason", reason)
 		return o, false, nil
 	}
-	if o, err = captureOptions(pod); err != nil {
+	o, warnings, err := captureOptions(pod)
+	if err != nil {
 		return o, false, newError(types.ErrInvalidNetworkConfig, "capturing the Pod "+name.String(), err)
+	}
+	for _, w := range warnings {
+		log.Warn(w)
 	}
 	// The runtime may repeat a call that failed half-way.
 	o.NetworkNamespace, o.CNIMode, o.NativeNftables, o.Reconcile = args.Netns, true, c.NativeNftables, true

@@ -45,8 +45,9 @@ func NewClean(
 
 // newCommand adds to cmd the flags of options and a function that runs it, and returns cmd. The
 // function sets options that were not given on the command line from variables, which lookup
-// returns, calls open and applies the rules. The function returns an error if a variable is
-// invalid, or if open or applying fails. users resolves the names of users and groups.
+// returns, calls open, logs warnings about the variables and applies the rules. The function
+// returns an error if a variable is invalid, or if open or applying fails. users resolves the names
+// of users and groups.
 func newCommand(
 	cmd *cobra.Command, options iptables.Options,
 	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
@@ -59,12 +60,16 @@ func newCommand(
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := setFromEnvironment(fs, &options, lookup, users); err != nil {
+		warnings, err := setFromEnvironment(fs, &options, lookup, users)
+		if err != nil {
 			return err
 		}
 		env, err := open()
 		if err != nil {
 			return err
+		}
+		for _, w := range warnings {
+			env.Log.Warn(w)
 		}
 		return iptables.Run(cmd.Context(), options, env)
 	}
@@ -72,35 +77,38 @@ func newCommand(
 }
 
 // Options returns the options for arguments and environment variables, for callers without a
-// command line. It returns an error and zero Options if one is invalid or unknown.
+// command line, and warnings about variables that are ignored. It returns an error and zero Options
+// if an argument or variable is invalid or unknown.
 func Options(
 	args []string, lookup func(string) (string, bool), users Users,
-) (iptables.Options, error) {
-	options := iptables.DefaultOptions()
+) (options iptables.Options, warnings []string, err error) {
+	options = iptables.DefaultOptions()
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	bindFlags(fs, &options, users)
 	if err := fs.Parse(args); err != nil {
-		return iptables.Options{}, err
+		return iptables.Options{}, nil, err
 	}
 	if fs.NArg() > 0 {
-		return iptables.Options{}, fmt.Errorf("unknown argument %q", fs.Arg(0))
+		return iptables.Options{}, nil, fmt.Errorf("unknown argument %q", fs.Arg(0))
 	}
-	if err := setFromEnvironment(fs, &options, lookup, users); err != nil {
-		return iptables.Options{}, err
+	if warnings, err = setFromEnvironment(fs, &options, lookup, users); err != nil {
+		return iptables.Options{}, nil, err
 	}
-	return options, nil
+	return options, warnings, nil
 }
 
 // setFromEnvironment sets from environment variables the options that are not on the command line,
-// and the proxy's owner. It returns the first error.
-func setFromEnvironment(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users) error {
-	if err := fillFromEnvironment(fs, lookup); err != nil {
-		return err
+// and the proxy's owner. It returns warnings about variables that it ignores, and the first error.
+func setFromEnvironment(
+	fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users,
+) (warnings []string, err error) {
+	if warnings, err = fillFromEnvironment(fs, lookup); err != nil {
+		return nil, err
 	}
 	if err := fillEnvironmentOnly(o, users, lookup); err != nil {
-		return err
+		return nil, err
 	}
-	return fillOwner(fs, o, users, lookup)
+	return warnings, fillOwner(fs, o, users, lookup)
 }
 
 // ExitCode returns the exit status for an error of the command: 0 for nil, 126 for a failed

@@ -157,8 +157,6 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		{nil, []string{"--iptables-version", "new"}, `"--iptables-version" flag: "new" is not a version`},
 		{nil, []string{"-m", "TPROXY", "-t", "0"}, "--istio-inbound-tproxy-mark (-t) 0"},
 		{nil, []string{"-m", "TPROXY", "-r", "254"}, "--istio-inbound-tproxy-route-table (-r) 254"},
-		{map[string]string{"DROP_INVALID": "perhaps"}, nil, "environment variable DROP_INVALID"},
-		{map[string]string{"INVALID_DROP": "perhaps"}, nil, "environment variable INVALID_DROP"},
 		{map[string]string{"ENVOY_USER": "stranger"}, nil, "environment variable ENVOY_USER"},
 		{map[string]string{"ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR": "10.0.0.0/8"}, nil, "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"},
 		{map[string]string{"ISTIO_OUTBOUND_OWNER_GROUPS": strings.Repeat("1,", 65)}, nil, "ISTIO_OUTBOUND_OWNER_GROUPS: 65 groups"},
@@ -176,6 +174,30 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		if ExitCode(err) != 1 {
 			t.Errorf("%v %v: exit code %d, want 1", c.variables, c.args, ExitCode(err))
 		}
+	}
+}
+
+// TestInvalidBooleans tests that an invalid boolean in a variable is ignored with a warning: the
+// default applies, or the other variable of the flag.
+func TestInvalidBooleans(t *testing.T) {
+	const invalid = "--ctstate INVALID"
+	for _, c := range []struct {
+		variables map[string]string
+		warning   string
+		drops     bool
+	}{
+		{map[string]string{"DROP_INVALID": "yes"}, `environment variable DROP_INVALID: \"yes\" is not true or false, and is ignored`, false},
+		{map[string]string{"DROP_INVALID": "true", "INVALID_DROP": "yes"}, "environment variable INVALID_DROP", true},
+		{map[string]string{"ISTIO_META_DNS_CAPTURE": "on"}, "environment variable ISTIO_META_DNS_CAPTURE", false},
+		{map[string]string{"SKIP_RULE_APPLY": "on", "DROP_INVALID": "1"}, "environment variable SKIP_RULE_APPLY", true},
+	} {
+		out, log, err := execute(fakeUsers(), c.variables)
+		if err != nil || !strings.Contains(log, "level=WARN msg=\""+c.warning) || strings.Contains(out, invalid) != c.drops || out == "" {
+			t.Errorf("%v: error %v, log\n%s\nrules\n%s", c.variables, err, log, out)
+		}
+	}
+	if _, _, err := execute(fakeUsers(), nil, "--drop-invalid=yes"); err == nil {
+		t.Error("an invalid boolean on the command line is no error")
 	}
 }
 
@@ -226,13 +248,19 @@ func TestClean(t *testing.T) {
 
 // TestOptions tests callers without a command line.
 func TestOptions(t *testing.T) {
-	lookup := func(name string) (string, bool) { return "true", name == "INVALID_DROP" }
-	o, err := Options([]string{"-b", "80", "--iptables-version", "v1.8.9 (nf_tables)"}, lookup, fakeUsers())
+	lookup := func(name string) (string, bool) {
+		value, ok := map[string]string{"INVALID_DROP": "true", "ISTIO_DUAL_STACK": "yes"}[name]
+		return value, ok
+	}
+	o, warnings, err := Options([]string{"-b", "80", "--iptables-version", "v1.8.9 (nf_tables)"}, lookup, fakeUsers())
 	if err != nil || !o.DropInvalid || len(o.InboundPorts.Only) != 1 || o.Variant != iptables.NftVariant || o.ProxyUIDs[0] != 1500 {
 		t.Errorf("got %+v, error %v", o, err)
 	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "ISTIO_DUAL_STACK") {
+		t.Errorf("warnings %q", warnings)
+	}
 	for _, args := range [][]string{{"-b", "many"}, {"word"}, {"--no-such-flag"}} {
-		if _, err := Options(args, lookup, fakeUsers()); err == nil {
+		if _, _, err := Options(args, lookup, fakeUsers()); err == nil {
 			t.Errorf("%v: no error", args)
 		}
 	}

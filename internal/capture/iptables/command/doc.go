@@ -6,8 +6,9 @@
 // be set by the environment variable with its name in capitals (--proxy-uid: PROXY_UID); the
 // command line takes precedence. An empty variable counts as not set.
 //
-// Invariants: an invalid value is an error that names its flag or variable, and nothing is changed.
-// The environment is read only through the function passed to New.
+// Invariants: an invalid value is an error that names its flag or variable, and nothing is changed;
+// only an invalid boolean in a variable is a warning, as in Istio. The environment is read only
+// through the function passed to New.
 //
 // Start with New.
 package command

@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -32,12 +33,12 @@ func variableNames(flag string) []string {
 }
 
 // fillFromEnvironment sets the flags that are not on the command line from their variables. If
-// several variables are set, the last one wins; empty ones are ignored. It returns the first error.
-// The flag envoy-port has none, as in Istio.
-func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	var first error
+// several variables are set, the last one wins; empty ones are ignored, and so are invalid
+// booleans, with a warning. It returns the first error about another value. The flag envoy-port has
+// no variable, as in Istio.
+func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) (warnings []string, err error) {
 	fs.VisitAll(func(f *pflag.Flag) {
-		if first != nil || f.Changed || f.Name == withoutVariable {
+		if err != nil || f.Changed || f.Name == withoutVariable {
 			return
 		}
 		for _, name := range variableNames(f.Name) {
@@ -45,13 +46,18 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 			if !ok || text == "" {
 				continue
 			}
-			if err := fs.Set(f.Name, text); err != nil {
-				first = variableError(name, err)
+			if _, invalid := strconv.ParseBool(text); invalid != nil && f.Value.Type() == "bool" {
+				problem := variableError(name, valueError(text, "true or false"))
+				warnings = append(warnings, problem.Error()+", and is ignored")
+				continue
+			}
+			if failed := fs.Set(f.Name, text); failed != nil {
+				err = variableError(name, failed)
 				return
 			}
 		}
 	})
-	return first
+	return warnings, err
 }
 
 // fillEnvironmentOnly sets OwnerGroups, ExcludeOwnerGroups and LoopbackCIDR, which have no flag,
