@@ -33,6 +33,8 @@ type installFlags struct {
 	mode       int
 	excluded   string
 	health     string
+	monitoring int
+	groupRead  bool
 	binDir     string
 	logOptions obs.LogOptions
 	repair     repair.Options
@@ -94,6 +96,8 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.RunDir, "cni-agent-run-dir", o.RunDir,
 		"directory of the plugin's kubeconfig and log, at the same path here and on the node")
 	fs.IntVar(&f.mode, "kubeconfig-mode", int(o.KubeconfigMode), "file mode of the kubeconfig, as a decimal number")
+	fs.BoolVar(&f.groupRead, "cni-conf-group-read", false,
+		"let the group of a configuration that --chained-cni-plugin=false writes read it (mode 0640 instead of 0600)")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "directory of this pod's service account")
 	fs.StringVar(&o.CAFile, "kube-ca-file", "",
 		"CA of the API server for the kubeconfig (default: that of the service account)")
@@ -107,6 +111,7 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Entry.AmbientEnabled, "ambient-enabled", false, "not supported: ambient mode")
 	f.bindRepair(fs)
 	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty disables them")
+	fs.IntVar(&f.monitoring, "monitoring-port", monitoringPort, "port for /metrics; 0 disables it")
 }
 
 // bindRepair defines the flags for the repair of pods, which set f.repair, f.repairs and
@@ -123,11 +128,15 @@ func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	fs.StringVar(&r.LabelValue, "repair-broken-pod-label-value", r.LabelValue, "value of the label")
 	fs.StringVar(&r.Node, "repair-node-name", "", "node whose pods are repaired (default: all nodes)")
 	fs.StringVar(&r.Annotation, "repair-sidecar-annotation", r.Annotation,
-		"annotation that pods to be repaired must have")
+		"annotation that pods to be repaired must have, if it is not empty")
 	fs.StringVar(&r.InitContainer, "repair-init-container-name", r.InitContainer,
-		"init container that detects that a pod is not captured")
-	fs.IntVar(&r.ExitCode, "repair-init-container-exit-code", r.ExitCode, "exit code of that container in broken pods")
+		"init container that detects that a pod is not captured; empty: any")
+	fs.IntVar(&r.ExitCode, "repair-init-container-exit-code", r.ExitCode,
+		"exit code of that container in broken pods; 0: any but 0")
+	fs.StringVar(&r.TerminationMessage, "repair-init-container-termination-message", "",
+		"termination message of that container in broken pods (default: any)")
 	fs.StringVar(&r.LabelSelector, "repair-label-selectors", "", "label selector of pods to be repaired")
+	fs.StringVar(&r.FieldSelector, "repair-field-selectors", "", "field selector of pods to be repaired")
 }
 
 // fillFromEnvironment sets flags that are not on the command line from environment variables with
@@ -154,6 +163,9 @@ func (f *installFlags) installOptions(
 ) (install.Options, error) {
 	o := f.o
 	o.Standalone, o.KubeconfigMode, o.BinDirs = !f.chained, os.FileMode(f.mode), strings.Split(f.binDir, ",")
+	if f.groupRead {
+		o.ConfMode = 0o640
+	}
 	for namespace := range strings.SplitSeq(f.excluded, ",") {
 		if namespace = strings.TrimSpace(namespace); namespace != "" {
 			o.Entry.ExcludeNamespaces = append(o.Entry.ExcludeNamespaces, namespace)
@@ -178,25 +190,28 @@ func (f *installFlags) installOptions(
 	return o, nil
 }
 
-// runInstaller runs the installer, health checks and the repair of pods, if they are enabled, until
-// ctx ends or installer or repair fails. It returns the first error of these two. It refuses
-// --repair-repair-pods, invalid options, and a health address that cannot be opened; a later
+// runInstaller runs the installer, metrics, health checks and the repair of pods, if they are
+// enabled, until ctx ends or installer or repair fails. It returns the first error of these two. It
+// refuses --repair-repair-pods, invalid options, and a health address that cannot be opened; a later
 // failure there is ignored.
 func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
 		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")
 	}
+	registry := newRegistry()
+	o.Metrics, f.repair.Metrics = registry, registry
 	i, err := install.New(o, log)
 	if err != nil {
 		return err
 	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	serveMetrics(serving, f.monitoring, registry, log)
 	if f.health != "" {
 		l, err := net.Listen("tcp", f.health)
 		if err != nil {
 			return fmt.Errorf("listen for health checks: %w", err)
 		}
-		serving, stop := context.WithCancel(ctx)
-		defer stop()
 		// If serving fails, the kubelet's probes fail.
 		go func() { _ = httpserver.Serve(serving, l, httpserver.Options{Handler: healthHandler(i.Ready)}) }()
 	}

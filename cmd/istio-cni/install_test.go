@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // TestInstallCommand runs the installer as its pod does, with environment variables, and ends it.
@@ -22,6 +26,7 @@ func TestInstallCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
+	metrics := serving.FreePort(t)
 	l.Close()
 	for name, text := range map[string]string{"ca.crt": "CA", "program": "program", "net/10-net.conflist": `{"name": "n", "plugins": [{"type": "bridge"}]}`} {
 		path := filepath.Join(dir, name)
@@ -43,6 +48,7 @@ func TestInstallCommand(t *testing.T) {
 		"EXCLUDE_NAMESPACES":      "a, b,",
 		"POD_NAMESPACE":           "istio-system",
 		"HEALTH_ADDRESS":          address,
+		"MONITORING_PORT":         strconv.Itoa(metrics),
 		"KUBERNETES_SERVICE_HOST": "fd00::1",
 		"KUBERNETES_SERVICE_PORT": "443",
 		"SERVICE_ACCOUNT":         dir,
@@ -71,6 +77,17 @@ func TestInstallCommand(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not ready: %v, error %v", r, err)
+		}
+	}
+	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	for _, want := range []string{"istio_cni_install_ready 1\n", `istio_cni_installs_total{result="SUCCESS"} 1` + "\n", "go_goroutines "} {
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("the metrics lack %q (error %v):\n%s", want, err, text)
 		}
 	}
 	entry, err := os.ReadFile(filepath.Join(dir, "net/10-net.conflist"))
@@ -109,7 +126,7 @@ func TestInstallRefuses(t *testing.T) {
 				value, ok := c.variables[name]
 				return value, ok
 			}, os.Executable)
-			cmd.SetArgs(append(c.args, "--health-address="))
+			cmd.SetArgs(append(c.args, "--health-address=", "--monitoring-port=0"))
 			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}

@@ -15,9 +15,10 @@
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
 // string outside tests. The documents that list one kind of name completely have tests of their
 // own: FLAGS.md and ENVIRONMENT.md (cmd/pilot-discovery), FLAGS-AGENT.md (cmd/pilot-agent),
-// ENVIRONMENT-AGENT.md (internal/agent/environment), METRICS.md (internal/base/obs),
-// METRICS-AGENT.md (internal/agent), RETIRED.md (internal/model/retired), PILOTCTL.md
-// (internal/diagnostics/cli) and api-coverage.md (test/conformance/apicoverage).
+// FLAGS-CNI.md and METRICS-CNI.md (cmd/istio-cni), ENVIRONMENT-AGENT.md
+// (internal/agent/environment), METRICS.md (internal/base/obs), METRICS-AGENT.md (internal/agent),
+// RETIRED.md (internal/model/retired), PILOTCTL.md (internal/diagnostics/cli) and api-coverage.md
+// (test/conformance/apicoverage).
 //
 // Start with TestFlags.
 package documents

@@ -218,16 +218,18 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is registered, but docs/METRICS.md lists it as not implemented", name)
 		}
 	}
-	pattern := regexp.MustCompile("`((?:pilot|meshpilot|citadel|istiod|galley|xds_cache|istio_agent|sidecar_injection|auto_registration|webhook_patch)_[a-z0-9_]+)")
+	pattern := regexp.MustCompile("`((?:pilot|meshpilot|citadel|istiod|galley|xds_cache|istio_agent|sidecar_injection|auto_registration|webhook_patch|istio_cni)_[a-z0-9_]+)")
 	check(t, pattern, func(name string) bool { return registered[name] || missing(name) })
 }
 
-// registeredMetrics returns the metrics of the control plane and the agent by their documents,
-// which internal/base/obs and internal/agent hold to what is registered.
+// registeredMetrics returns the metrics of the control plane, the agent and the CNI plugin by their
+// documents, which internal/base/obs, internal/agent and cmd/istio-cni compare with what is
+// registered.
 func registeredMetrics(t *testing.T, all map[string]string) map[string]bool {
 	t.Helper()
 	line := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (?:counter|gauge|histogram) ")
 	names := document.FindNames(all["docs/METRICS.md"], line)
+	maps.Copy(names, document.FindNames(all["docs/METRICS-CNI.md"], line))
 	for name := range document.FindNames(all["docs/METRICS-AGENT.md"], line) {
 		names[name], names["istio_agent_"+name] = true, true // that document leaves the prefix out
 	}

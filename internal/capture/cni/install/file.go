@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 )
 
-// writeIfChanged atomically writes a file unless it has that content, and reports whether it tried
-// to, also with an error. The mode of an unchanged file stays.
+// writeIfChanged atomically writes a file unless it has that content and mode, and reports whether
+// it tried to, also with an error.
 func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
-		return false, nil
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm() == mode.Perm() {
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+			return false, nil
+		}
 	}
 	return true, replaceFile(path, bytes.NewReader(text), mode)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
@@ -29,14 +30,18 @@ type Installer struct {
 	log            *slog.Logger
 	installedSince atomic.Pointer[time.Time] // nil if not everything is installed
 	configFile     string                    // the file with the plugin's entry, "" if there is none
+	installs       *prometheus.CounterVec    // by result
+	changed        bool                      // the running installAll has written a file
 }
 
-// New returns an Installer. It fails if the options are invalid.
+// New returns an Installer and registers its metrics. It fails if the options are invalid.
 func New(o Options, log *slog.Logger) (*Installer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Installer{options: o, log: log}, nil
+	i := &Installer{options: o, log: log}
+	i.installs = newInstalls(o.Metrics, i.Ready)
+	return i, nil
 }
 
 // Ready reports whether everything is installed.
@@ -106,24 +111,34 @@ func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool
 // installAll installs all parts that are missing or differ. The configuration entry is last,
 // because the runtime calls the plugin from then on. At the first error it stops, logs it and marks
 // the plugin as not installed. On success it records the time, unless everything was installed
-// before.
+// before. It counts failures, and successes that have changed something.
 func (i *Installer) installAll() {
+	i.changed = false
 	for _, step := range []struct {
-		what string
-		do   func() error
+		what, failure string
+		do            func() error
 	}{
-		{"the program", i.installPrograms},
-		{"the kubeconfig", i.writeKubeconfig},
-		{"the network configuration", i.addEntry},
+		{"the program", programFailed, i.installPrograms},
+		{"the kubeconfig", kubeconfigFailed, i.writeKubeconfig},
+		{"the network configuration", configFailed, i.addEntry},
 	} {
 		if err := step.do(); err != nil {
 			i.installedSince.Store(nil)
+			i.installs.WithLabelValues(step.failure).Inc()
 			i.log.Error("cannot install "+step.what+", retrying", "error", err)
 			return
 		}
 	}
 	now := time.Now()
-	i.installedSince.CompareAndSwap(nil, &now)
+	if i.installedSince.CompareAndSwap(nil, &now) || i.changed {
+		i.installs.WithLabelValues(succeeded).Inc()
+	}
+}
+
+// logChange logs that a file was written, and records it in i.changed.
+func (i *Installer) logChange(message, path string) {
+	i.changed = true
+	i.log.Info(message, "path", path)
 }
 
 // installPrograms copies the program to all directories where it is missing or differs. It stops at
@@ -136,13 +151,13 @@ func (i *Installer) installPrograms() error {
 			return err
 		}
 		if wrote {
-			i.log.Info("installed program", "path", path)
+			i.logChange("installed program", path)
 		}
 	}
 	return nil
 }
 
-// writeKubeconfig writes the plugin's kubeconfig if its content differs, and logs that. It returns
+// writeKubeconfig writes the plugin's kubeconfig if it differs, and logs that. It returns
 // an error if the token or CA cannot be read, or the file cannot be written.
 func (i *Installer) writeKubeconfig() error {
 	text, err := i.options.kubeconfig()
@@ -151,7 +166,7 @@ func (i *Installer) writeKubeconfig() error {
 	}
 	wrote, err := writeIfChanged(i.options.kubeconfigPath(), text, i.options.KubeconfigMode)
 	if wrote && err == nil {
-		i.log.Info("wrote kubeconfig", "path", i.options.kubeconfigPath())
+		i.logChange("wrote kubeconfig", i.options.kubeconfigPath())
 	}
 	return err
 }
@@ -182,7 +197,7 @@ func (i *Installer) addEntry() error {
 		if err != nil {
 			return err
 		}
-		return i.writeConfig(path, path, text, 0o600)
+		return i.writeConfig(path, path, text, i.options.ConfMode)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -212,7 +227,7 @@ func (i *Installer) writeConfig(from, to string, text []byte, mode os.FileMode) 
 		return err
 	}
 	if wrote {
-		i.log.Info("added plugin to network configuration", "path", to)
+		i.logChange("added plugin to network configuration", to)
 	}
 	if from != to {
 		return removeFile(from)

@@ -67,10 +67,13 @@ func (h *host) write(path, text string, mode os.FileMode) {
 
 func (h *host) config(name string) string { return filepath.Join(h.NetDir, name) }
 
+// testLog returns a logger to the output of a test.
+func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+
 // run installs until the test ends or stop is called.
 func (h *host) run() (stop func()) {
 	h.t.Helper()
-	i, err := New(h.Options, slog.New(slog.NewTextHandler(h.t.Output(), nil)))
+	i, err := New(h.Options, testLog(h.t))
 	if err != nil {
 		h.t.Fatal(err)
 	}

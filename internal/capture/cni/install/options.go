@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
@@ -22,6 +24,9 @@ type Options struct {
 	// Standalone writes a separate configuration for the plugin (--chained-cni-plugin=false), for
 	// Multus.
 	Standalone bool
+	// ConfMode is the file mode of the separate configuration. An existing configuration keeps its
+	// mode (--cni-conf-group-read).
+	ConfMode os.FileMode
 	// RunDir is the directory of the kubeconfig (--cni-agent-run-dir). It has the same path on the
 	// node.
 	RunDir string
@@ -39,14 +44,16 @@ type Options struct {
 	AcceptAnyCertificate bool
 	// Entry is the plugin's configuration.
 	Entry cni.Config
+	// Metrics is where the metrics are registered. If nil, they are not.
+	Metrics prometheus.Registerer
 }
 
-// DefaultOptions returns Options with Istio's default directories and mode of the kubeconfig. All
-// other fields are zero.
+// DefaultOptions returns Options with Istio's default directories and file modes. All other fields
+// are zero.
 func DefaultOptions() Options {
 	return Options{
 		BinDirs: []string{"/host/opt/cni/bin"}, NetDir: "/host/etc/cni/net.d", RunDir: cni.DefaultRunDir,
-		KubeconfigMode: 0o600,
+		KubeconfigMode: 0o600, ConfMode: 0o600,
 		ServiceAccount: "/var/run/secrets/kubernetes.io/serviceaccount",
 	}
 }

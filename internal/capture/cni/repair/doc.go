@@ -3,10 +3,11 @@
 // ready.
 //
 // The inputs are the Pods of a node and since when the plugin is installed. Broken pods are
-// deleted, so that their controllers replace them, or labeled.
+// deleted, so that their controllers replace them, or labeled. The other outputs are an Event on
+// each of them and a metric.
 //
 // Invariants: only pods older than the plugin's installation are touched, so that a pod that is
 // broken for another reason is not deleted repeatedly. A pod without a controller is not deleted.
 //
-// Start with repair.go.
+// Start with repair.go. report.go has the Events and the metric.
 package repair

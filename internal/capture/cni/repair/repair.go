@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +28,16 @@ type Options struct {
 	LabelPods     bool   // --repair-label-pods
 	LabelKey      string // --repair-broken-pod-label-key
 	LabelValue    string // --repair-broken-pod-label-value
-	InitContainer string // --repair-init-container-name
-	ExitCode      int    // --repair-init-container-exit-code
-	Annotation    string // --repair-sidecar-annotation: pods without it are ignored
+	InitContainer string // --repair-init-container-name; if empty, every init container counts
+	ExitCode      int    // --repair-init-container-exit-code; 0: every failure
+	Annotation    string // --repair-sidecar-annotation: pods without it are ignored, if it is set
 	LabelSelector string // --repair-label-selectors
+	FieldSelector string // --repair-field-selectors
+	// TerminationMessage is the message with which the init container ends in broken pods, without
+	// surrounding spaces (--repair-init-container-termination-message). If empty, every one matches.
+	TerminationMessage string
+	// Metrics is where the metrics are registered. If nil, they are not.
+	Metrics prometheus.Registerer
 }
 
 // DefaultOptions returns Istio's defaults, which repair nothing.
@@ -53,24 +62,34 @@ type repairer struct {
 	installedSince func() (time.Time, bool)
 	log            *slog.Logger
 	pods           cache.Store
+	reporter       *reporter
 }
 
-// Run repairs pods of the node, selected by o.LabelSelector, until ctx ends, and then returns nil.
-// Without o.Node these are pods of all nodes. installedSince returns since when the plugin is
-// installed, and whether it is. A pod that cannot be repaired is logged and retried with backoff.
+// Run repairs pods of the node, selected by o.LabelSelector and o.FieldSelector, until ctx ends, and
+// then returns nil. Without o.Node these are pods of all nodes. installedSince returns since when the
+// plugin is installed, and whether it is. A pod that cannot be repaired is logged and retried with
+// backoff. It returns an error for an invalid FieldSelector.
 func Run(
 	ctx context.Context, o Options, client kubernetes.Interface,
 	installedSince func() (time.Time, bool), log *slog.Logger,
 ) error {
+	selector, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return fmt.Errorf("--repair-field-selectors: %w", err)
+	}
+	if o.Node != "" {
+		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("spec.nodeName", o.Node))
+	}
 	tweak := informers.WithTweakListOptions(func(l *metav1.ListOptions) {
-		l.LabelSelector = o.LabelSelector
-		if o.Node != "" {
-			l.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", o.Node).String()
-		}
+		l.LabelSelector, l.FieldSelector = o.LabelSelector, selector.String()
 	})
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resyncPeriod, tweak)
 	informer := factory.Core().V1().Pods().Informer()
-	r := &repairer{Options: o, client: client, installedSince: installedSince, log: log, pods: informer.GetStore()}
+	r := &repairer{
+		Options: o, client: client, installedSince: installedSince, log: log, pods: informer.GetStore(),
+		reporter: newReporter(ctx, client, o.Metrics),
+	}
+	defer r.reporter.shutdown()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer queue.ShutDown()
 	add := func(object any) {
@@ -118,20 +137,29 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 	switch {
 	case r.DeletePods && metav1.GetControllerOf(pod) == nil:
 		log.Warn("the pod started before the CNI plugin was installed, and is not deleted because it has no controller")
+		r.reporter.reportSkipped(deletion)
 		return nil
 	case r.DeletePods:
 		unchanged := &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 		err = r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: unchanged})
-		if err == nil {
-			log.Info("deleted a pod that started before the CNI plugin was installed")
-		}
-	case pod.Labels[r.LabelKey] != r.LabelValue:
-		if err = r.labelPod(ctx, pod); err == nil {
-			log.Info("labeled a pod that started before the CNI plugin was installed")
-		}
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, replaced, or changed and seen again
+		return r.finish(pod, deletion, err, log)
+	case pod.Labels[r.LabelKey] == r.LabelValue:
+		r.reporter.reportSkipped(labeling)
 		return nil
+	default:
+		return r.finish(pod, labeling, r.labelPod(ctx, pod), log)
+	}
+}
+
+// finish logs and reports the result of an action on a pod, and returns err. It does neither, and
+// returns nil, if the pod was deleted or replaced meanwhile, or has changed and will be seen again.
+func (r *repairer) finish(pod *corev1.Pod, a action, err error, log *slog.Logger) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	r.reporter.report(pod, a, err)
+	if err == nil {
+		log.Info(a.done + " a pod that started before the CNI plugin was installed")
 	}
 	return err
 }
@@ -151,24 +179,30 @@ func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// isBroken reports whether the pod's init container has ended with r.ExitCode, because the pod is
-// not captured. It returns false for pods without the annotation and for pods being deleted. The
-// container's last termination counts unless it is running again or has since succeeded.
+// isBroken reports whether an init container of the pod has failed (hasFailed), because the pod is
+// not captured. It returns false for pods without the annotation and for pods being deleted.
 func (r *repairer) isBroken(pod *corev1.Pod) bool {
-	if _, ours := pod.Annotations[r.Annotation]; !ours || pod.DeletionTimestamp != nil {
+	_, injected := pod.Annotations[r.Annotation]
+	if r.Annotation != "" && !injected || pod.DeletionTimestamp != nil {
 		return false
 	}
-	for _, s := range pod.Status.InitContainerStatuses {
-		if s.Name == r.InitContainer {
-			succeeded := s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
-			return r.exitedWithCode(s.State) ||
-				s.State.Running == nil && !succeeded && r.exitedWithCode(s.LastTerminationState)
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, r.hasFailed)
 }
 
-// exitedWithCode reports whether the container has terminated with ExitCode.
-func (r *repairer) exitedWithCode(s corev1.ContainerState) bool {
-	return s.Terminated != nil && int(s.Terminated.ExitCode) == r.ExitCode
+// hasFailed reports whether s is of r.InitContainer and the container has ended in the way that
+// broken pods do. Its last termination counts unless it is running again or has since succeeded.
+func (r *repairer) hasFailed(s corev1.ContainerStatus) bool {
+	succeeded := s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	if r.InitContainer != "" && s.Name != r.InitContainer || succeeded || s.State.Running != nil {
+		return false
+	}
+	return r.isFailure(s.State.Terminated) || r.isFailure(s.LastTerminationState.Terminated)
+}
+
+// isFailure reports whether a container has failed with ExitCode and TerminationMessage, as far as
+// these are set.
+func (r *repairer) isFailure(t *corev1.ContainerStateTerminated) bool {
+	message := strings.TrimSpace(r.TerminationMessage)
+	return t != nil && t.ExitCode != 0 && (r.ExitCode == 0 || int(t.ExitCode) == r.ExitCode) &&
+		(message == "" || strings.TrimSpace(t.Message) == message)
 }

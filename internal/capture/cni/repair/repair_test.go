@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -73,6 +76,7 @@ func (b *bench) run(o Options, since func() (time.Time, bool)) {
 	verbs := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
 	config := b.c.ServiceAccountConfig(b.t, b.namespace, "istio-cni")
 	b.c.Grant(b.t, cluster.ServiceAccount(b.namespace, "istio-cni"), verbs...)
@@ -118,16 +122,96 @@ func TestBrokenPodsAreDeleted(t *testing.T) {
 	b.pod("of-nobody", 126, false, true)
 	b.pod("otherwise-broken", 1, true, true)
 	b.pod("not-injected", 126, true, false)
-	o := DefaultOptions()
-	o.DeletePods, o.Node = true, "node"
+	o, registry := DefaultOptions(), prometheus.NewRegistry()
+	o.DeletePods, o.Node, o.Metrics, o.FieldSelector = true, "node", registry, "metadata.name!=not-selected"
+	b.pod("not-selected", 126, true, true)
 	b.run(o, later)
 	b.eventually("the broken pod is deleted", b.checkDeleted("broken"))
 	b.pod("second", 126, true, true)
 	b.eventually("a pod that breaks later is deleted", b.checkDeleted("second"))
-	for _, name := range []string{"of-nobody", "otherwise-broken", "not-injected"} {
+	for _, name := range []string{"of-nobody", "otherwise-broken", "not-injected", "not-selected"} {
 		if b.checkDeleted(name)() == nil {
 			t.Errorf("%s was deleted", name)
 		}
+	}
+	b.eventually("an Event", b.checkEvent("broken", "DeleteBrokenPod", "its traffic is not captured: deleted"))
+	b.eventually("the metric", func() error {
+		got := repaired(t, registry)
+		if got["delete success"] != 2 || got["delete skip"] == 0 || len(got) != 2 {
+			return fmt.Errorf("counts %v", got)
+		}
+		return nil
+	})
+}
+
+// repaired returns the counts of the metric by type and result.
+func repaired(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "istio_cni_repair_pods_repaired_total" {
+		t.Fatalf("metrics %v, error %v", families, err)
+	}
+	counts := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		counts[labels["type"]+" "+labels["result"]] = m.GetCounter().GetValue()
+	}
+	return counts
+}
+
+// checkEvent returns a check that a pod has an Event of a reason whose message ends as given.
+func (b *bench) checkEvent(pod, reason, end string) func() error {
+	return func() error {
+		list, err := b.client.CoreV1().Events(b.namespace).List(b.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Type == corev1.EventTypeWarning && e.Source.Component == "cni-repair" && strings.HasSuffix(e.Message, end) {
+				return nil
+			}
+		}
+		return fmt.Errorf("Events %v", list.Items)
+	}
+}
+
+// TestFailuresAreReported tests that a pod that may not be deleted gets an Event that says why.
+func TestFailuresAreReported(t *testing.T) {
+	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	registry := prometheus.NewRegistry()
+	r := &repairer{Options: DefaultOptions(), log: slog.New(slog.DiscardHandler), reporter: newReporter(ctx, client, registry)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}}
+	if err := r.finish(pod, labeling, errors.New("forbidden"), r.log); err == nil {
+		t.Error("the error is lost")
+	}
+	gone := apierrors.NewNotFound(corev1.Resource("pods"), "a")
+	if err := r.finish(pod, deletion, gone, r.log); err != nil {
+		t.Errorf("a pod that no longer exists: %v", err)
+	}
+	serving.Eventually(t, 15*time.Second, "an Event", func() error {
+		list, err := client.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+		if err == nil && (len(list.Items) != 1 || list.Items[0].Reason != "LabelBrokenPod" || !strings.HasSuffix(list.Items[0].Message, "cannot label it: forbidden")) {
+			err = fmt.Errorf("Events %v", list.Items)
+		}
+		return err
+	})
+	if got := repaired(t, registry); got["label fail"] != 1 || len(got) != 1 {
+		t.Errorf("counts %v", got)
+	}
+	cancel()
+	r.reporter.shutdown()
+}
+
+func TestInvalidFieldSelector(t *testing.T) {
+	o := DefaultOptions()
+	o.FieldSelector = "status.phase"
+	err := Run(t.Context(), o, fake.NewClientset(), later, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "--repair-field-selectors") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -167,6 +251,7 @@ func TestBrokenPodsAreLabelled(t *testing.T) {
 	o := DefaultOptions()
 	o.LabelPods = true
 	b.run(o, later)
+	b.eventually("an Event", b.checkEvent("broken", "LabelBrokenPod", "its traffic is not captured: labeled"))
 	b.eventually("the label", func() error {
 		p, err := b.client.CoreV1().Pods(b.namespace).Get(t.Context(), "broken", metav1.GetOptions{})
 		if err == nil && p.Labels["cni.istio.io/uninitialized"] != "true" {
@@ -183,22 +268,38 @@ func TestBrokenStates(t *testing.T) {
 	}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	r := &repairer{Options: DefaultOptions()}
+	ended := func(code int32, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
+	}
 	for _, test := range []struct {
 		name       string
+		change     func(*Options)
 		now, last  corev1.ContainerState
 		wantBroken bool
 	}{
-		{"failed", exited(126), corev1.ContainerState{}, true},
-		{"failed and waiting", waiting, exited(126), true},
-		{"failed and running again", running, exited(126), false},
-		{"failed and then succeeded", exited(0), exited(126), false},
-		{"failed twice", exited(1), exited(126), true},
-		{"succeeded", exited(0), corev1.ContainerState{}, false},
+		{"failed", nil, exited(126), corev1.ContainerState{}, true},
+		{"failed and waiting", nil, waiting, exited(126), true},
+		{"failed and running again", nil, running, exited(126), false},
+		{"failed and then succeeded", nil, exited(0), exited(126), false},
+		{"failed twice", nil, exited(1), exited(126), true},
+		{"failed otherwise", nil, waiting, exited(1), false},
+		{"succeeded", nil, exited(0), corev1.ContainerState{}, false},
+		{"any failure", func(o *Options) { o.ExitCode = 0 }, waiting, exited(1), true},
+		{"success, with any failure", func(o *Options) { o.ExitCode = 0 }, waiting, exited(0), false},
+		{"message", func(o *Options) { o.TerminationMessage = " no rules\n" }, waiting, ended(126, "no rules \n"), true},
+		{"another message", func(o *Options) { o.TerminationMessage = "no rules" }, waiting, ended(126, "no"), false},
+		{"another container", func(o *Options) { o.InitContainer = "other" }, waiting, exited(126), false},
+		{"any container", func(o *Options) { o.InitContainer = "" }, waiting, exited(126), true},
+		{"another annotation", func(o *Options) { o.Annotation = "other" }, waiting, exited(126), false},
+		{"any pod", func(o *Options) { o.Annotation = "" }, waiting, exited(126), true},
 	} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{r.Annotation: "{}"}}}
+		r := &repairer{Options: DefaultOptions()}
+		if test.change != nil {
+			test.change(&r.Options)
+		}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"sidecar.istio.io/status": "{}"}}}
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
-			Name: r.InitContainer, State: test.now, LastTerminationState: test.last,
+			Name: "istio-validation", State: test.now, LastTerminationState: test.last,
 		}}
 		if got := r.isBroken(p); got != test.wantBroken {
 			t.Errorf("%s: broken %v, want %v", test.name, got, test.wantBroken)
