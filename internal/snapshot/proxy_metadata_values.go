@@ -37,7 +37,7 @@ var metadataValues = []metadataValue{ //nolint:gochecknoglobals // a constant ta
 	{"MESHPILOT_SOCKET_MARK", isNumber, "a number", "upstream connections have no mark"},
 	{"OUTBOUND_LISTENER_EXACT_BALANCE", isBoolean, "true or false", "false applies"},
 	{"POD_PORTS", isPortList, `a list such as [{"containerPort": 8080}]`, "its invalid entries are left out"},
-	{"UNPRIVILEGED_POD", oneOf("true", "false"), "true or false", "false applies"},
+	{"UNPRIVILEGED_POD", isBoolean, "true or false", "false applies"},
 	{"credential", oneOf("true", "false"), "true or false", "false applies"},
 	{"file-credential", oneOf("true", "false"), "true or false", "false applies"},
 }

@@ -21,7 +21,7 @@ func TestInvalidMetadataOf(t *testing.T) {
 		"MESHPILOT_ON_DEMAND":             {"true", "always"},
 		"MESHPILOT_SOCKET_MARK":           {"1338", "0x539x"},
 		"POD_PORTS":                       {"[]", "8080"},
-		"UNPRIVILEGED_POD":                {"true", "1"},
+		"UNPRIVILEGED_POD":                {"1", "yes"},
 		"credential":                      {"true", "1"},
 		"file-credential":                 {"true", "yes"},
 	}

@@ -64,6 +64,7 @@ func listenerScope(k view.Key) view.Key {
 		AddressFamilies:      k.AddressFamilies,
 		VirtualAddresses:     k.VirtualAddresses,
 		Interception:         k.Interception,
+		Unprivileged:         k.Unprivileged,
 		Upstream:             view.Upstream{ClientCredentials: k.ClientCredentials},
 		LogService:           k.LogService,
 		OnDemand:             k.OnDemand,

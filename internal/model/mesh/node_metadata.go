@@ -49,8 +49,8 @@ type NodeMetadata struct {
 	OutboundExactBalance StringBool `json:"OUTBOUND_LISTENER_EXACT_BALANCE,omitempty"`
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
-	// UnprivilegedPod is "true" if the proxy cannot listen on ports below 1024.
-	UnprivilegedPod string `json:"UNPRIVILEGED_POD,omitempty"`
+	// UnprivilegedPod is set if the proxy cannot listen on ports below 1024.
+	UnprivilegedPod StringBool `json:"UNPRIVILEGED_POD,omitempty"`
 	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: its
 	// client certificate, the private key, and the CA certificates that verify other proxies.
 	TLSClientCertChain string `json:"TLS_CLIENT_CERT_CHAIN,omitempty"`

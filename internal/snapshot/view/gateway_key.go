@@ -35,7 +35,7 @@ func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string
 	m := &p.Metadata
 	return GatewayKey{
 		Ports:        encodeGatewayPorts(gatewayPorts(s, p, labels)),
-		Unprivileged: m.UnprivilegedPod == "true",
+		Unprivileged: bool(m.UnprivilegedPod),
 		Topology:     encodedTopology(m.ProxyConfig),
 	}
 }

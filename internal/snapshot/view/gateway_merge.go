@@ -155,8 +155,8 @@ const (
 	prometheusPort = 15090
 )
 
-// firstUnprivileged is the lowest port on which a process without privileges can listen.
-const firstUnprivileged = 1024
+// FirstUnprivilegedPort is the lowest port on which a process without privileges can listen.
+const FirstUnprivilegedPort = 1024
 
 // canListen reports whether the proxy can listen on the port for server s, and adds a Problem if
 // not. It cannot on the proxy's own TCP ports: admin, status, 15021 and 15090. Without privileges
@@ -169,7 +169,7 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own ports: nothing is served there",
 			port))
 		return false
-	case m.key.Unprivileged && port < firstUnprivileged:
+	case m.key.Unprivileged && port < FirstUnprivilegedPort:
 		m.addProblem(
 			s,
 			"port.number",

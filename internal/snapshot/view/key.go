@@ -46,6 +46,9 @@ type Key struct {
 	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig, and entries of its
 	// metadata, that override the mesh's, in the form of Settings.WithProxyConfig.
 	ProxyConfigOverrides string
+	// Unprivileged is set for sidecars that cannot listen on ports below 1024 (node metadata
+	// UNPRIVILEGED_POD). For gateways it is in Gateway.
+	Unprivileged bool
 	// Gateway is set for proxies of type router only.
 	Gateway GatewayKey
 	// Proxyless is set for gRPC applications without an Envoy only.
@@ -106,7 +109,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
 		s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
-		k.OnDemand = bool(p.Metadata.OnDemand)
+		k.OnDemand, k.Unprivileged = bool(p.Metadata.OnDemand), bool(p.Metadata.UnprivilegedPod)
 		k.HasBoundIngress = hasBoundIngress(s.Config(k.Sidecar), k.Interception)
 		k.Inbound = encodeInstances(workloadInstances(s, p, labels))
 	}

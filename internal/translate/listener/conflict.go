@@ -18,9 +18,11 @@ type Conflict struct {
 	Service *mesh.Service
 	Port    mesh.Port
 	Rule    config.Key
-	// Winner receives them, by itself or by WinnerRule. If nil, the proxy itself uses the address.
+	// Winner receives them, by itself or by WinnerRule. If nil, the proxy itself uses the address,
+	// or may not listen there, if Forbidden is set.
 	Winner     *mesh.Service
 	WinnerRule config.Key
+	Forbidden  bool
 }
 
 // newConflict returns the Conflict that the service of b, or a rule for it, does not receive
@@ -55,6 +57,8 @@ func (c *Conflict) problem(more int) config.Problem {
 	}
 	reason := fmt.Sprintf("port %d of %s: ", c.Port.Number, c.Service.Host)
 	switch {
+	case c.Forbidden:
+		reason += fmt.Sprintf("proxies without privileges cannot listen at %s, so connections are not received", at)
 	case c.Winner == nil:
 		reason += fmt.Sprintf("the proxy itself is at %s, so connections are not recognised", at)
 	case c.WinnerRule != (config.Key{}):

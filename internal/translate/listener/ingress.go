@@ -25,10 +25,11 @@ type ingressListener struct {
 }
 
 // servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves, in their
-// order. A listener with an uncaptured protocol and no TLS settings, or on a port of the proxy, is
-// left out, with a Problem. A later listener with the port of an earlier one is never served,
-// without a Problem. TLS settings are ignored, with a Problem, unless Features.SidecarIngressTLS is
-// set. Unusable credentials are a Problem, but the listener stays.
+// order. A listener with an uncaptured protocol and no TLS settings, on a port of the proxy, or on
+// one for which the proxy lacks the privileges, is left out, with a Problem. A later listener with
+// the port of an earlier one is never served, without a Problem. TLS settings are ignored, with a
+// Problem, unless Features.SidecarIngressTLS is set. Unusable credentials are a Problem, but the
+// listener stays.
 func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 	var list []ingressListener
 	seen := map[uint32]bool{}
@@ -62,6 +63,12 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 				v.Sidecar.Key,
 				field+".port.number",
 				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number),
+			)
+		case !captured && v.Key.Unprivileged && number < view.FirstUnprivilegedPort:
+			p.addProblem(
+				v.Sidecar.Key,
+				field+".port.number",
+				fmt.Sprintf("proxies without privileges cannot listen on port %d: this listener is left out", number),
 			)
 		default:
 			if fault := credentialsOf(v).fault(tls); fault != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
@@ -220,8 +221,8 @@ const httpPort = 80
 // draftAt returns the draft of address with the port of b, which it creates if needed. It marks the
 // draft as bound if the egress listener is, and adds the Sidecar to its origins if that has a port.
 // It returns nil if the address is only visited or not to be planned (selects), or if an egress
-// listener with a port has it. If the proxy itself uses the address, it records a conflict and
-// returns nil.
+// listener with a port has it. If the proxy itself uses the address or may not listen there, it
+// records a conflict and returns nil.
 func (p *planner) draftAt(b servicePort, address string) *draft {
 	at, more := p.family.at(address, b.port.Number)
 	if !p.selects(at) {
@@ -230,7 +231,9 @@ func (p *planner) draftAt(b servicePort, address string) *draft {
 	d := p.drafts[at]
 	switch {
 	case d == nil && p.isTaken(at):
-		p.plan.conflicts = append(p.plan.conflicts, newConflict(at.name(), b, config.Key{}, candidate{}))
+		c := newConflict(at.name(), b, config.Key{}, candidate{})
+		c.Forbidden = p.isForbidden(at)
+		p.plan.conflicts = append(p.plan.conflicts, c)
 		return nil
 	case d == nil:
 		d = &draft{listenAddress: at, name: at.name(), more: more}
@@ -255,12 +258,19 @@ func (p *planner) selects(at listenAddress) bool {
 	return p.only == nil || p.only[at]
 }
 
-// isTaken reports whether the proxy itself uses an address: any of its ports if the listener is
-// bound, otherwise its HTTP proxy on loopback and the reserved ports on the wildcard address.
+// isForbidden reports whether the proxies may not listen at an address: the listener is bound, and
+// they lack the privileges for its port. Port 0 is that of Unix domain sockets.
+func (p *planner) isForbidden(at listenAddress) bool {
+	return p.at.bound && p.in.class.unprivileged && at.port != 0 && at.port < view.FirstUnprivilegedPort
+}
+
+// isTaken reports whether there is no listener at an address, because it is forbidden or the proxy
+// itself uses it: any of its ports if the listener is bound, otherwise its HTTP proxy on loopback
+// and the reserved ports on the wildcard address.
 func (p *planner) isTaken(at listenAddress) bool {
 	switch {
 	case p.at.bound:
-		return at.port != 0 && isOccupied(p.in.settings, at.port)
+		return at.port != 0 && isOccupied(p.in.settings, at.port) || p.isForbidden(at)
 	case at.address == p.family.loopback[0]:
 		return at.port == p.in.settings.HTTPProxyPort()
 	default:

@@ -65,7 +65,9 @@ type class struct {
 	// peers is set if the proxies call others with mutual TLS, onDemand if they fetch clusters on
 	// demand.
 	peers, onDemand bool
-	plugins         snapshot.PluginNames
+	// unprivileged is set if the proxies cannot listen on ports below 1024.
+	unprivileged bool
+	plugins      snapshot.PluginNames
 }
 
 // classOf returns the fields of k on which outbound listeners depend. Views of one class share
@@ -84,8 +86,8 @@ func classOf(k view.Key) class {
 		direct:    view.IsDirect(k),
 		inline:    k.EnvoyFilterPatches.Listeners != "",
 		telemetry: k.Telemetry, logService: k.LogService, peers: k.ClientCredentials != mesh.Credentials{},
-		onDemand: k.OnDemand,
-		plugins:  k.Plugins,
+		onDemand: k.OnDemand, unprivileged: k.Unprivileged,
+		plugins: k.Plugins,
 	}
 }
 
