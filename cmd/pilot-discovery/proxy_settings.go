@@ -32,6 +32,7 @@ func (e *environment) applyProxySettings(f *snapshot.Features) {
 	f.MergeForeignGateways = !e.boolOr("PILOT_ENABLE_STRICT_GATEWAY_MERGING", true)
 	f.AnswerExpectContinue = !e.boolOr("ENABLE_100_CONTINUE_HEADERS", true)
 	f.IPv4Outbound = e.boolOr("ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS", false)
+	f.DualStack = e.boolOr("ISTIO_DUAL_STACK", false)
 	f.HeadlessEDS = e.boolOr("PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", false)
 	f.LocalHeadlessNames = !e.boolOr("ENABLE_MULTICLUSTER_HEADLESS", true)
 	f.LocalityWeights = e.boolOr("ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", false)

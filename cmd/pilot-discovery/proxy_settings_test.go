@@ -32,6 +32,7 @@ func TestProxySettings(t *testing.T) {
 		{"PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", "false", func(f *snapshot.Features) { f.RelativeHosts = true }},
 		{"DISABLE_SHADOW_HOST_SUFFIX", "false", func(f *snapshot.Features) { f.ShadowHosts = true }},
 		{"PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", "true", func(f *snapshot.Features) { f.HeadlessEDS = true }},
+		{"ISTIO_DUAL_STACK", "true", func(f *snapshot.Features) { f.DualStack = true }},
 		{"ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS", "true", func(f *snapshot.Features) { f.IPv4Outbound = true }},
 		{"ENABLE_MULTICLUSTER_HEADLESS", "false", func(f *snapshot.Features) { f.LocalHeadlessNames = true }},
 		{"ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", "true", func(f *snapshot.Features) { f.LocalityWeights = true }},

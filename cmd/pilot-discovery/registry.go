@@ -16,7 +16,6 @@ func (e *environment) applyRegistry(o *options.Registry) {
 	e.setLabel("PILOT_PERSISTENT_SESSION_LABEL", &o.Labels.Session)
 	e.setLabel("PILOT_PERSISTENT_SESSION_HEADER_LABEL", &o.Labels.SessionHeader)
 	e.setLabel("PILOT_DRAINING_LABEL", &o.Labels.Draining)
-	o.DualStack = e.boolOr("ISTIO_DUAL_STACK", false)
 	o.SelectWorkloadEntries = e.boolOr("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", o.SelectWorkloadEntries)
 	o.DiscoverGateways = e.boolOr("PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API", o.DiscoverGateways)
 	o.Export = e.boolOr("ENABLE_MCS_AUTO_EXPORT", false)

@@ -28,7 +28,6 @@ func TestRegistryEnvironment(t *testing.T) {
 	want := options.Registry{
 		IngressNamespace: "edge",
 		ReadyOnly:        true,
-		DualStack:        true,
 		Export:           true,
 		ClusterSet:       kube.ClusterSet{Exports: true, Hosts: true, Local: true},
 		Labels: mesh.LabelNames{
@@ -40,7 +39,6 @@ func TestRegistryEnvironment(t *testing.T) {
 	got := read(map[string]string{
 		"K8S_INGRESS_NS":                           "edge",
 		"PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS":      "false",
-		"ISTIO_DUAL_STACK":                         "true",
 		"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false",
 		"PILOT_ENABLE_SERVICEENTRY_SELECT_PODS":    "false",
 		"ENABLE_MCS_AUTO_EXPORT":                   "true",

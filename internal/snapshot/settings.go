@@ -82,11 +82,13 @@ type Features struct {
 	// statistics (default false; DISABLE_TRACK_REMAINING_CB_METRICS=false).
 	TrackRemaining bool
 	// IPv4Outbound makes proxies that have only IPv6 addresses also listen for captured outbound
-	// connections over IPv4, and resolve the names of services with resolution DNS in both families:
-	// their network may translate IPv4 (default false;
-	// ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS). Names below wildcard hosts are resolved
-	// in IPv6 only.
+	// connections over IPv4, and resolve names in both families: their network may translate IPv4
+	// (default false; ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS).
 	IPv4Outbound bool
+	// DualStack merges a pod's IPv4 and IPv6 addresses into one endpoint if the Service has both
+	// families, and makes proxies with both resolve names in both, to try the addresses one soon
+	// after the other (default false: two endpoints, and IPv4 if a name has it; ISTIO_DUAL_STACK).
+	DualStack bool
 	// RelativeHosts leaves the absolute form of hosts, with a final dot, out of the domains of
 	// virtual hosts (default false; PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN=false).
 	RelativeHosts bool

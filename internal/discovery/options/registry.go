@@ -21,9 +21,6 @@ type Registry struct {
 	ReadyOnly bool
 	// Labels are the names of the labels for services with sessions and for workloads that drain.
 	Labels mesh.LabelNames
-	// DualStack combines a pod's addresses of both families into one endpoint (default false;
-	// ISTIO_DUAL_STACK).
-	DualStack bool
 	// SelectWorkloadEntries lets Kubernetes Services select WorkloadEntries (default true;
 	// PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES).
 	SelectWorkloadEntries bool
@@ -50,7 +47,7 @@ func DefaultRegistry() Registry {
 func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.Options {
 	return kube.Options{
 		Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
-		ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack,
+		ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Features.DualStack,
 		SelectWorkloadEntries: o.Registry.SelectWorkloadEntries, ClusterSet: o.Registry.ClusterSet,
 		Labels: o.Registry.Labels, DiscoverGateways: o.Registry.DiscoverGateways, Recovery: r,
 	}

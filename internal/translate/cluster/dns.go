@@ -13,15 +13,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
 // applyDNS embeds the endpoints in the cluster, whose names Envoy then resolves, with the mesh's
 // refresh rate and jitter; Envoy respects TTLs. The type is LOGICAL_DNS for resolution
-// DNSRoundRobin, or DNS with RacesAddresses, with exactly one endpoint, otherwise STRICT_DNS. Only
-// addresses of the proxy's families are looked up; with Features.IPv4Outbound, a proxy with only
-// IPv6 also looks up IPv4. With RacesAddresses all addresses are looked up and tried.
+// DNSRoundRobin, or DNS with RacesAddresses, with exactly one endpoint, otherwise STRICT_DNS. The
+// families to look up are Proxy.LookupFamily, or both with RacesAddresses.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),
@@ -38,9 +36,9 @@ func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	} else {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
 	}
-	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
-	if races || c.DnsLookupFamily == clusterv3.Cluster_V6_ONLY && in.Settings.Features.IPv4Outbound {
-		c.DnsLookupFamily = clusterv3.Cluster_ALL // IPv6 first, and soon after it IPv4 (RFC 8305)
+	c.DnsLookupFamily = in.Proxy.LookupFamily
+	if races {
+		c.DnsLookupFamily = clusterv3.Cluster_ALL
 	}
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positiveOrNil(in.Settings.Mesh.GetDnsRefreshRate())

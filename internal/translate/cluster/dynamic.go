@@ -20,7 +20,7 @@ func applyDynamic(c *clusterv3.Cluster, p Proxy, http *httpProtocol) {
 		Name: "envoy.clusters.dynamic_forward_proxy",
 		TypedConfig: resource.Pack(&dfpclusterv3.ClusterConfig{
 			ClusterImplementationSpecifier: &dfpclusterv3.ClusterConfig_DnsCacheConfig{
-				DnsCacheConfig: destination.DNSCache(p.IPv4, p.IPv6),
+				DnsCacheConfig: destination.DNSCache(p.LookupFamily),
 			},
 			AllowInsecureClusterOptions: !checked.GetAutoSni() || !checked.GetAutoSanValidation(),
 		}),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	dfpclusterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
@@ -124,24 +125,48 @@ spec:
 	}
 }
 
-// TestIPv4Outbound checks the family of DNS names for proxies with IPv6 only.
-func TestIPv4Outbound(t *testing.T) {
-	const entry = `{kind: ServiceEntry, metadata: {name: dns}, spec: {hosts: [dns.example.com], resolution: DNS, ports: [{number: 80, name: http}]}}`
+// TestLookupFamily checks in which address families proxies resolve the names of DNS clusters, and
+// those below wildcard hosts.
+func TestLookupFamily(t *testing.T) {
+	const (
+		entries = `
+kind: ServiceEntry
+metadata: {name: dns}
+spec: {hosts: [dns.example.com], resolution: DNS, ports: [{number: 80, name: http}]}
+---
+kind: ServiceEntry
+metadata: {name: wild}
+spec: {hosts: ["*.example.org"], resolution: DYNAMIC_DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+`
+		only4 = "{addresses: [10.9.9.9]}"
+		only6 = `{addresses: ["fd00::9"]}`
+		both  = `{addresses: [10.9.9.9, "fd00::9"]}`
+	)
 	for _, test := range []struct {
-		proxy   string
-		enabled bool
-		want    clusterv3.Cluster_DnsLookupFamily
+		proxy    string
+		features snapshot.Features
+		want     clusterv3.Cluster_DnsLookupFamily
 	}{
-		{`{addresses: ["fd00::9"]}`, false, clusterv3.Cluster_V6_ONLY},
-		{`{addresses: ["fd00::9"]}`, true, clusterv3.Cluster_ALL},
-		{"{addresses: [10.9.9.9]}", true, clusterv3.Cluster_V4_ONLY},
-		{`{addresses: [10.9.9.9, "fd00::9"]}`, true, clusterv3.Cluster_V4_PREFERRED},
+		{only6, snapshot.Features{}, clusterv3.Cluster_V6_ONLY},
+		{only6, snapshot.Features{IPv4Outbound: true}, clusterv3.Cluster_ALL},
+		{only6, snapshot.Features{DualStack: true}, clusterv3.Cluster_V6_ONLY},
+		{only4, snapshot.Features{IPv4Outbound: true, DualStack: true}, clusterv3.Cluster_V4_ONLY},
+		{both, snapshot.Features{IPv4Outbound: true}, clusterv3.Cluster_V4_PREFERRED},
+		{both, snapshot.Features{DualStack: true}, clusterv3.Cluster_ALL},
 	} {
-		v := fixture.NewWith(t, snapshot.Features{IPv4Outbound: test.enabled}, []byte(entry), nil).
-			View(fixture.Proxy(t, []byte(test.proxy)))
-		c := golden.Decode(t, named(t, NewGenerator().All(v), "outbound|80||dns.example.com")[0]).(*clusterv3.Cluster)
+		list := NewGenerator().All(fixture.NewWith(t, test.features, []byte(entries), nil).
+			View(fixture.Proxy(t, []byte(test.proxy))))
+		c := golden.Decode(t, named(t, list, "outbound|80||dns.example.com")[0]).(*clusterv3.Cluster)
 		if got := c.GetDnsLookupFamily(); got != test.want {
-			t.Errorf("%s, IPv4Outbound=%t: %s, want %s", test.proxy, test.enabled, got, test.want)
+			t.Errorf("%s, %+v: %s, want %s", test.proxy, test.features, got, test.want)
+		}
+		c = golden.Decode(t, named(t, list, "outbound|80||*.example.org")[0]).(*clusterv3.Cluster)
+		var dynamic dfpclusterv3.ClusterConfig
+		if err := c.GetClusterType().GetTypedConfig().UnmarshalTo(&dynamic); err != nil {
+			t.Fatal(err)
+		}
+		if got := dynamic.GetDnsCacheConfig().GetDnsLookupFamily(); got != test.want {
+			t.Errorf("below a wildcard, %s, %+v: %s, want %s", test.proxy, test.features, got, test.want)
 		}
 	}
 }

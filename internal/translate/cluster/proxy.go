@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // Proxy is the properties of proxies that affect their clusters.
@@ -10,6 +13,8 @@ type Proxy struct {
 	Type mesh.ProxyType
 	// IPv4 and IPv6 are the address families of the proxies.
 	IPv4, IPv6 bool
+	// LookupFamily is the family of the addresses that the proxies resolve names to.
+	LookupFamily clusterv3.Cluster_DnsLookupFamily
 	// SocketMark is the SO_MARK of the proxies' own connections, by which capture excludes them; 0
 	// if unused.
 	SocketMark int
@@ -30,7 +35,8 @@ type Proxy struct {
 // missing features of view.ClusterFeatures.
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
-		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,
+		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, LookupFamily: destination.LookupFamily(v),
+		SocketMark:  v.Key.SocketMark,
 		Credentials: v.Key.ClientCredentials, FileServer: v.Key.FileServer, CredentialServer: v.Key.CredentialServer,
 		Lacks: v.Key.MissingFeatures & view.ClusterFeatures,
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // listenAddress is the address and port of a listener. Every one has its own listener, named after
@@ -25,18 +26,21 @@ func (a listenAddress) name() string { return listenerName(a.address, a.port) }
 type family struct {
 	wildcard, loopback []string
 	ipv4, ipv6         bool
+	// lookup resolves hosts in the families that destination.LookupFamily returns.
+	lookup Lookup
 }
 
-// familyOf returns the addresses of proxies with Key k. Proxies without known addresses are assumed
+// familyOf returns the addresses of the View's proxies. Proxies without known addresses are assumed
 // to have IPv4 only.
-func familyOf(k view.Key) family {
+func familyOf(v *view.View) family {
+	lookup := Lookup{Family: destination.LookupFamily(v)}
 	switch {
-	case k.IPv4 && k.IPv6:
-		return family{[]string{wildcard4, "::"}, []string{"127.0.0.1", "::1"}, true, true}
-	case k.IPv6:
-		return family{[]string{"::"}, []string{"::1"}, false, true}
+	case v.Key.IPv4 && v.Key.IPv6:
+		return family{[]string{wildcard4, "::"}, []string{"127.0.0.1", "::1"}, true, true, lookup}
+	case v.Key.IPv6:
+		return family{[]string{"::"}, []string{"::1"}, false, true, lookup}
 	default:
-		return family{[]string{wildcard4}, []string{"127.0.0.1"}, true, false}
+		return family{[]string{wildcard4}, []string{"127.0.0.1"}, true, false, lookup}
 	}
 }
 
@@ -61,9 +65,6 @@ func (f family) at(address string, port uint32) (at listenAddress, more []string
 	}
 	return listenAddress{address, port}, nil
 }
-
-// lookup returns a Lookup that resolves hosts in the families of the proxies.
-func (f family) lookup() Lookup { return Lookup{IPv4: f.ipv4, IPv6: f.ipv6} }
 
 // Ports of a proxy that are not in MeshConfig.
 const (

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpdfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -14,8 +15,8 @@ import (
 // to a dynamic forward proxy cluster (resolution DYNAMIC_DNS; outbound policy
 // ALLOW_ANY_DYNAMIC_DNS). Other clusters are not affected. The zero value resolves nothing.
 type Lookup struct {
-	// IPv4 and IPv6 are the address families to resolve.
-	IPv4, IPv6 bool
+	// Family is the address families to resolve, of which AUTO resolves nothing.
+	Family clusterv3.Cluster_DnsLookupFamily
 	// Port is the port to connect to if the connection does not contain it: for TLS.
 	Port uint32
 }
@@ -35,7 +36,7 @@ func withLookup(list []*hcmv3.HttpFilter, l Lookup) []*hcmv3.HttpFilter {
 		Name: "envoy.filters.http.dynamic_forward_proxy",
 		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(&httpdfpv3.FilterConfig{
 			ImplementationSpecifier: &httpdfpv3.FilterConfig_DnsCacheConfig{
-				DnsCacheConfig: destination.DNSCache(l.IPv4, l.IPv6),
+				DnsCacheConfig: destination.DNSCache(l.Family),
 			},
 		})},
 	}, list[last])
@@ -45,7 +46,7 @@ func withLookup(list []*hcmv3.HttpFilter, l Lookup) []*hcmv3.HttpFilter {
 // connect to l.Port.
 func lookupServerName(l Lookup) *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
-		DnsCacheConfig: destination.DNSCache(l.IPv4, l.IPv6),
+		DnsCacheConfig: destination.DNSCache(l.Family),
 		PortSpecifier:  &snidfpv3.FilterConfig_PortValue{PortValue: l.Port},
 	})
 }
@@ -56,8 +57,7 @@ func (l Lookup) appendText(b []byte) []byte {
 	if !l.isWanted() {
 		return b
 	}
-	b = appendFlag(append(b, ", names looked up"...), " over IPv4", l.IPv4)
-	b = appendFlag(b, " over IPv6", l.IPv6)
+	b = append(append(b, ", names looked up: "...), l.Family.String()...)
 	if l.Port == 0 {
 		return b
 	}

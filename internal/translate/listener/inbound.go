@@ -85,7 +85,7 @@ func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 // for TLS if the mode is DISABLE. Connections to the listener's own port are refused, and all other
 // ports are passed through, by their mode too.
 func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
-	addresses := familyOf(v.Key).wildcard
+	addresses := familyOf(v).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
 	s := Spec{
 		Name: virtualInbound, Address: addresses[0], More: addresses[1:], Port: listen, Inbound: true, Bind: true,

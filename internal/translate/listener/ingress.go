@@ -99,7 +99,7 @@ func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, f
 // or all addresses if that is no IP address. more are the additional addresses, of the other
 // family.
 func (l ingressListener) address(v *view.View) (at listenAddress, more []string) {
-	f := familyOf(v.Key)
+	f := familyOf(v)
 	address := f.wildcard[0]
 	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
 		address = a.Unmap().String()

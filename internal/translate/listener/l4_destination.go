@@ -57,7 +57,7 @@ func (r *router) toService(b servicePort) routed {
 	out.tcp.StatPrefix = r.statPrefix(b.service, c, b.port)
 	out.tcp.Mongo = b.protocol == mesh.Mongo
 	if b.service.Resolution == mesh.DynamicDNS {
-		out.tcp.Lookup = r.family.lookup()
+		out.tcp.Lookup = r.family.lookup
 		if b.port.Protocol.IsTLS() {
 			out.tcp.Lookup.Port = b.port.Target
 		}

@@ -104,7 +104,7 @@ type router struct {
 
 // newRouter returns a router for the destinations in in.targets, without rules.
 func newRouter(v *view.View, in *outboundInput) router {
-	r := router{in: in, v: v, family: familyOf(v.Key), targets: make(map[mesh.Hostname]target, len(in.targets))}
+	r := router{in: in, v: v, family: familyOf(v), targets: make(map[mesh.Hostname]target, len(in.targets))}
 	for _, t := range in.targets {
 		r.targets[t.host] = t
 	}

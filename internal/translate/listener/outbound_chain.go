@@ -55,7 +55,7 @@ func (p *chainPlanner) addHTTP(d *draft, b servicePort) {
 	}
 	d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb
 	if dynamic {
-		d.http.Lookup = p.family.lookup()
+		d.http.Lookup = p.family.lookup
 	}
 	if first || dynamic {
 		d.addOrigins(b.service)
@@ -71,7 +71,7 @@ func (p *chainPlanner) newHTTP(d *draft) *HTTP {
 		h.Route = d.address
 	}
 	if p.in.byName {
-		h.Lookup = p.family.lookup()
+		h.Lookup = p.family.lookup
 	}
 	return h
 }

@@ -267,7 +267,7 @@ func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 		d.http.AbsoluteURL, d.httpOnly = true, true
 		for _, s := range p.egress.services {
 			if s.service.Resolution == mesh.DynamicDNS {
-				d.http.Lookup = p.family.lookup()
+				d.http.Lookup = p.family.lookup
 			}
 		}
 	}

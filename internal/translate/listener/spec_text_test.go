@@ -67,8 +67,8 @@ func walk(v reflect.Value, path string, changed func(path string)) {
 		with(reflect.ValueOf(v.String() + " x,y").Convert(v.Type()))
 	case reflect.Uint32:
 		with(reflect.ValueOf(uint32(v.Uint() + 7)))
-	case reflect.Int64:
-		with(reflect.ValueOf(v.Int() + 7))
+	case reflect.Int32, reflect.Int64:
+		with(reflect.ValueOf(v.Int() + 7).Convert(v.Type()))
 	default:
 		panic("a field of a kind that the test does not know: " + path)
 	}

@@ -20,7 +20,7 @@ const (
 // unknown destinations; connections to its own port are closed. With Features.IPv4Outbound it also
 // receives IPv4 connections of proxies that have only IPv6.
 func planVirtualOutbound(v *view.View) Spec {
-	addresses := familyOf(v.Key).wildcard
+	addresses := familyOf(v).wildcard
 	if v.Settings.Features.IPv4Outbound && !slices.Contains(addresses, wildcard4) {
 		addresses = append(addresses, wildcard4)
 	}
@@ -48,7 +48,7 @@ const transparent = "TPROXY"
 // Settings.HTTPProxyPort, which must not be 0. It accepts absolute URLs, resolves hosts by DNS, and
 // uses the routes httpProxyRoute.
 func planHTTPProxy(v *view.View) Spec {
-	f := familyOf(v.Key)
+	f := familyOf(v)
 	addresses, port := f.loopback, v.Settings.HTTPProxyPort()
 	n := listenerName(addresses[0], port)
 	return Spec{
@@ -56,7 +56,7 @@ func planHTTPProxy(v *view.View) Spec {
 		Default: Chain{Name: n, HTTP: &HTTP{
 			StatPrefix: statPrefix(mesh.Outbound, addresses[0], port), Route: httpProxyRoute, AbsoluteURL: true,
 			// Always set, because this listener does not depend on which services exist.
-			Lookup: f.lookup(),
+			Lookup: f.lookup,
 		}},
 	}
 }
