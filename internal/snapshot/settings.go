@@ -122,7 +122,7 @@ type Features struct {
 	InferencePools bool
 	// SendUnhealthy sends endpoints that are not ready also for services whose DestinationRule has
 	// minHealthPercent, and disables Envoy's panic mode, so that they are never called (default
-	// false; PILOT_SEND_UNHEALTHY_ENDPOINTS).
+	// false: only for services with a traffic distribution; PILOT_SEND_UNHEALTHY_ENDPOINTS).
 	SendUnhealthy bool
 	// TraceSampling is the default percentage of requests that are traced (default 1, also for 0;
 	// negative is none; PILOT_TRACE_SAMPLING).
@@ -207,6 +207,14 @@ func replaceSet(dst, src *meshconfig.ProxyConfig) {
 // TrustDomains returns the mesh's trust domain and its aliases (trustDomainAliases).
 func (s *Settings) TrustDomains() []string {
 	return append([]string{s.TrustDomain}, s.Mesh.GetTrustDomainAliases()...)
+}
+
+// AlwaysSendsUnhealthy reports whether endpoints of svc that are not ready are sent whatever its
+// DestinationRule, and Envoy's panic mode is off, so that they are never called: with
+// Features.SendUnhealthy, and for services that prefer near endpoints, because Envoy moves load to
+// farther ones by the share of near ones that are healthy.
+func (s *Settings) AlwaysSendsUnhealthy(svc *mesh.Service) bool {
+	return s.Features.SendUnhealthy || svc.TrafficDistribution != ""
 }
 
 // resolveSettings returns the Settings from s and the Builder's options. Without a MeshConfig the

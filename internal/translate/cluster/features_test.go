@@ -170,3 +170,32 @@ spec: {hosts: ["*.example.org"], resolution: DYNAMIC_DNS, ports: [{number: 80, n
 		}
 	}
 }
+
+// TestPanicThreshold checks that Envoy calls endpoints that are not ready only below
+// minHealthPercent, and never where such endpoints are always sent.
+func TestPanicThreshold(t *testing.T) {
+	const services = `
+{kind: Service, metadata: {name: any}, spec: {clusterIP: 10.96.0.1, ports: [{name: tcp, port: 1}]}}
+---
+kind: Service
+metadata: {name: near}
+spec: {clusterIP: 10.96.0.2, trafficDistribution: PreferClose, ports: [{name: tcp, port: 1}]}
+---
+kind: DestinationRule
+metadata: {name: all}
+spec: {host: "*.default.svc.cluster.local", trafficPolicy: {outlierDetection: {minHealthPercent: 50}}}
+`
+	for _, features := range []snapshot.Features{{}, {SendUnhealthy: true}} {
+		list := NewGenerator().All(fixture.NewWith(t, features, []byte(services), nil).View(fixture.Proxy(t, nil)))
+		for name, want := range map[string]float64{"any": 50, "near": 0} {
+			if features.SendUnhealthy {
+				want = 0
+			}
+			r := named(t, list, "outbound|1||"+name+".default.svc.cluster.local")[0]
+			at := golden.Decode(t, r).(*clusterv3.Cluster).GetCommonLbConfig().GetHealthyPanicThreshold()
+			if at == nil || at.GetValue() != want {
+				t.Errorf("SendUnhealthy=%t, %s: panic threshold %v, want %v", features.SendUnhealthy, name, at, want)
+			}
+		}
+	}
+}

@@ -71,7 +71,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 	}
 	in.applyDiscovery(c, port, p)
 	applyConnectionPool(c, in.Settings, p.GetConnectionPool(), in.retryBudget(p))
-	applyOutlierDetection(c, p.GetOutlierDetection(), in.Settings.Features.SendUnhealthy)
+	applyOutlierDetection(c, p.GetOutlierDetection(), in.Settings.AlwaysSendsUnhealthy(in.Service))
 	applySessions(c, in.Service)
 	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED

@@ -14,7 +14,7 @@ import (
 //
 // It always sets Envoy's panic mode, the fallback to all endpoints when too few are healthy. That
 // is off unless minHealthPercent is set: services of a mesh have few endpoints, and unready ones
-// must not be called. It is always off if unready endpoints are sent (sendUnhealthy).
+// must not be called. With sendUnhealthy (Settings.AlwaysSendsUnhealthy) it is always off.
 // c.CommonLbConfig must not be nil.
 func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection, sendUnhealthy bool) {
 	panicAt := max(o.GetMinHealthPercent(), 0)

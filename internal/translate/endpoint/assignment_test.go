@@ -45,13 +45,15 @@ func TestHealth(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		rule *snapshot.DestinationRule
-		all  bool // Features.SendUnhealthy
+		all  bool   // Features.SendUnhealthy
+		near string // the traffic distribution
 		want map[string]corev3.HealthStatus
 	}{
 		{
 			"draining ones are left out, and names",
 			nil,
 			false,
+			"",
 			map[string]corev3.HealthStatus{
 				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
 				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
@@ -61,6 +63,7 @@ func TestHealth(t *testing.T) {
 			"without panic routing",
 			rule(0),
 			false,
+			"",
 			map[string]corev3.HealthStatus{
 				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
 				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
@@ -70,12 +73,24 @@ func TestHealth(t *testing.T) {
 			"with panic routing only healthy ones",
 			rule(10),
 			false,
+			"",
 			map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN},
 		},
 		{
 			"others too where they are always sent",
 			rule(10),
 			true,
+			"",
+			map[string]corev3.HealthStatus{
+				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
+				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
+			},
+		},
+		{
+			"others too where near ones are preferred",
+			rule(10),
+			false,
+			"PreferSameZone",
 			map[string]corev3.HealthStatus{
 				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
 				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
@@ -83,7 +98,7 @@ func TestHealth(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in.Rule = tc.rule
+			in.Rule, in.Service.TrafficDistribution = tc.rule, tc.near
 			in.Settings = &snapshot.Settings{
 				Mesh:     new(meshconfig.MeshConfig),
 				Features: snapshot.Features{SendUnhealthy: tc.all},

@@ -126,7 +126,7 @@ func (f *family) addMember(
 // newMember returns the member for a cluster of a port of svc. Its locality, TLS and health
 // settings come from the policy that rule, which may be nil, has for the port and the cluster's
 // subset. Its labels are the ones of the subset, nil without one. healthyOnly is set if
-// minHealthPercent is positive and Features.SendUnhealthy is not set.
+// minHealthPercent is positive, unless Settings.AlwaysSendsUnhealthy.
 func newMember(
 	svc *mesh.Service,
 	rule *networking.DestinationRule,
@@ -137,7 +137,7 @@ func newMember(
 	p := policy.Of(s.Mesh, rule, cluster.Subset, port.Number)
 	m := member{
 		name: cluster.String(), port: port,
-		healthyOnly: p.GetOutlierDetection().GetMinHealthPercent() > 0 && !s.Features.SendUnhealthy,
+		healthyOnly: p.GetOutlierDetection().GetMinHealthPercent() > 0 && !s.AlwaysSendsUnhealthy(svc),
 		locality:    policy.LocalityOf(s.Mesh, p, svc),
 		tls:         p.GetTls(),
 	}
