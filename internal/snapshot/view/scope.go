@@ -137,7 +137,7 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 
 // isExported reports whether a service is visible in namespace: its exportTo, or if that is empty
 // defaults, contains the namespace by name, "*", or "." for the service's own. If both lists are
-// empty it returns true.
+// empty it returns true. "~" without "*" hides the service from all namespaces.
 func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	to := svc.ExportTo
 	if len(to) == 0 {
@@ -146,12 +146,11 @@ func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	if len(to) == 0 {
 		return true
 	}
-	for _, ns := range to {
-		if ns == "*" || ns == namespace || ns == "." && svc.Namespace == namespace {
-			return true
-		}
+	if slices.Contains(to, "*") {
+		return true
 	}
-	return false
+	return !slices.Contains(to, "~") &&
+		(slices.Contains(to, namespace) || svc.Namespace == namespace && slices.Contains(to, "."))
 }
 
 // visibleVirtualServices returns the VirtualServices for sidecars that namespace sees, sorted by

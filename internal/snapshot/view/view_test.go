@@ -133,11 +133,11 @@ func TestVisibility(t *testing.T) {
 		return func(s *mesh.Service) { s.ExportTo = to }
 	}
 	s := apply(service("a", "public"), service("a", "private", exportTo(".")), service("a", "nowhere", exportTo("~")),
-		service("a", "shared", exportTo("b")))
+		service("a", "shared", exportTo("b")), service("a", "hidden", exportTo(".", "b", "~")), service("a", "wide", exportTo("*", "~")))
 	for namespace, want := range map[string][]string{
-		"a": {"private.a.svc.cluster.local", "public.a.svc.cluster.local"},
-		"b": {"public.a.svc.cluster.local", "shared.a.svc.cluster.local"},
-		"c": {"public.a.svc.cluster.local"},
+		"a": {"private.a.svc.cluster.local", "public.a.svc.cluster.local", "wide.a.svc.cluster.local"},
+		"b": {"public.a.svc.cluster.local", "shared.a.svc.cluster.local", "wide.a.svc.cluster.local"},
+		"c": {"public.a.svc.cluster.local", "wide.a.svc.cluster.local"},
 	} {
 		if diff := cmp.Diff(want, hosts(Build(s, KeyFor(s, proxy(namespace, "p", "10.0.0.1"))))); diff != "" {
 			t.Errorf("seen from %s (-want +got):\n%s", namespace, diff)
