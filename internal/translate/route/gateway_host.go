@@ -131,14 +131,14 @@ func (r *routes) addRoutes(o *routes) {
 }
 
 // altSvcHeader returns the encoded HeaderValueOption that advertises HTTP/3 at port, for
-// alternativeAge seconds. It replaces an existing header.
+// alternativeAge seconds. It adds to a header of the application or of a VirtualService.
 func altSvcHeader(port uint32) []byte {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev3.HeaderValueOption{
 		Header: &corev3.HeaderValue{
 			Key:   "alt-svc",
 			Value: `h3=":` + strconv.FormatUint(uint64(port), 10) + `"; ma=` + strconv.Itoa(alternativeAge),
 		},
-		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		AppendAction: corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("route: encode alt-svc: %v", err)) // generated
