@@ -79,6 +79,7 @@ func TestTagRules(t *testing.T) {
 		{"http.outbound_0.0.0.0_9080.rds.9080.update_success", "http.rds.9080.update_success", map[string]string{"http_conn_manager_prefix": "outbound_0.0.0.0_9080"}},
 		{"http.inbound_[__]_9080;.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "inbound_[__]_9080"}},
 		{"http.outbound_fd00__1_9080;.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "outbound_fd00__1_9080"}},
+		{"http.InboundPassthroughCluster;.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "InboundPassthroughCluster"}},
 		{"http.InboundPassthroughCluster.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "InboundPassthroughCluster"}},
 		{"http.inbound_0.0.0.0_8000;.rbac.denied", "http.rbac", map[string]string{"http_conn_manager_prefix": "inbound_0.0.0.0_8000", "authz_enforce_result": "denied"}},
 		{"http.inbound_0.0.0.0_8000;.rbac.istio_dry_run_deny_.shadow_allowed", "http.rbac", map[string]string{

@@ -115,10 +115,10 @@ func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 		}
 	}
 	for _, port := range peers.portsBeyond(ports) {
-		http, tcp := peers.passthroughChains(port, addresses[0])
+		http, tcp := passthroughChains(port)
 		s.Chains = append(s.Chains, peers.portChains(port, http, tcp, addresses[0])...)
 	}
-	s.addRest(peers, addresses[0])
+	s.addRest(peers)
 	slices.Sort(s.NoInspection)
 	slices.Sort(s.NoHTTPInspection)
 	s.From = sortedKeys(append(s.From, peers.modes.From...))
@@ -144,8 +144,8 @@ func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 // the original destination. It adds the chains of mutual TLS and plaintext HTTP that the mode
 // allows. All other connections use the default chain, which forwards them as TCP, or closes them
 // under STRICT.
-func (s *Spec) addRest(p peers, address string) {
-	http, tcp := p.passthroughChains(0, address)
+func (s *Spec) addRest(p peers) {
+	http, tcp := passthroughChains(0)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {
 		if c.TLS != nil || c.HTTP != nil { // The others are the default chain.
 			c.Match.Transport = cmp.Or(c.Match.Transport, rawBuffer)

@@ -188,22 +188,21 @@ func (p peers) portChains(port uint32, http, tcp *Chain, address string) []Chain
 
 // passthroughChains returns the chains, for HTTP and for TCP, of connections to ports without a
 // known service. They forward to the original destination. The caller adds mutual TLS (chains) and
-// the destination port of their Match (portChains). port and address only determine names; port 0
-// means all ports, and address is then ignored. Neither chain is nil.
-func (p peers) passthroughChains(port uint32, address string) (http, tcp *Chain) {
-	operation := ":" + formatNumber(port) + "/*"
+// the destination port of their Match (portChains). port only makes their names unique, 0 means all
+// ports. The other names are istiod's, also for a single port. Neither chain is nil.
+func passthroughChains(port uint32) (http, tcp *Chain) {
 	http = &Chain{
 		Name: "virtualInbound-catchall-http", Match: Match{HTTP: true},
-		HTTP: &HTTP{StatPrefix: mesh.InboundPassthroughCluster, Inbound: &InboundRoute{
+		HTTP: &HTTP{StatPrefix: mesh.InboundPassthroughCluster + ";", Inbound: &InboundRoute{
 			Cluster:     mesh.InboundPassthroughCluster,
-			VirtualHost: "inbound|http|" + formatNumber(port),
-			Operation:   operation,
+			VirtualHost: "inbound|http|0",
+			Operation:   ":0/*",
 			Retries:     true,
 		}},
 	}
 	tcp = &Chain{Name: virtualInbound, TCP: forwardTo(mesh.InboundPassthroughCluster)}
 	if port != 0 {
-		http.Name, tcp.Name = listenerName(address, port), listenerName(address, port)+"_tcp"
+		http.Name, tcp.Name = listenerName(http.Name, port), listenerName(tcp.Name, port)
 	}
 	return http, tcp
 }

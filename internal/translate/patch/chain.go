@@ -93,10 +93,24 @@ func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 			}
 		}
 	}
-	return (m.GetName() == "" || m.GetName() == c.GetName()) &&
+	return (m.GetName() == "" || m.GetName() == c.GetName() || m.GetName() == istioChainName(c.GetName())) &&
 		(m.GetSni() == "" || slices.Contains(have.GetServerNames(), m.GetSni())) &&
 		(m.GetTransportProtocol() == "" || m.GetTransportProtocol() == have.GetTransportProtocol()) &&
 		(m.GetDestinationPort() == 0 || m.GetDestinationPort() == port)
+}
+
+// istioChainName returns the name of an inbound chain in istiod, where all chains of a port have
+// one name, and all raw connections to ports without a service too: "0.0.0.0_8080" for
+// "0.0.0.0_8080_tcp_mtls_any", "virtualInbound" for "virtualInbound_9999_mtls". Other names are
+// returned unchanged.
+func istioChainName(name string) string {
+	for _, suffix := range []string{"_any", "_mtls", "_tls", "_tcp"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	if base, _, _ := strings.Cut(name, "_"); base == virtualInbound || base == virtualInbound+"-catchall-http" {
+		return base
+	}
+	return name
 }
 
 // networkFilters returns the chain's filters with the NETWORK_FILTER patches applied. In connection
