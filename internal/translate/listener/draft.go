@@ -32,8 +32,20 @@ type draft struct {
 	tls   bool
 	from  []config.Key
 
+	// first is the service of the first candidate, and protocol its protocol.
+	first    *mesh.Service
+	protocol mesh.Protocol
+
 	conflicts []Conflict
 	problems  []config.Problem
+}
+
+// excludes reports whether the draft has a candidate of another protocol than p, and one of the two
+// is MySQL or Mongo. Servers of these may send first, which an inspector of the others' bytes would
+// wait for.
+func (d *draft) excludes(p mesh.Protocol) bool {
+	alone := func(p mesh.Protocol) bool { return p == mesh.MySQL || p == mesh.Mongo }
+	return d.first != nil && d.protocol != p && (alone(d.protocol) || alone(p))
 }
 
 // addOrigins adds the objects that a service derives from, and more, to d.from: the listener

@@ -86,7 +86,7 @@ func (p *planner) planRoutedAddresses(b servicePort, shared *draft) {
 			p.addHTTP(d, b)
 			d.http.Route = ownRoute(b)
 		}
-		if shared != nil && !shared.bind {
+		if shared != nil && shared.http != nil && !shared.bind {
 			shared.http.Destination = true
 		}
 	}

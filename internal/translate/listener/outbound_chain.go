@@ -19,8 +19,15 @@ type chainPlanner struct {
 // addCandidate adds a service port to the draft of an address, by its protocol, for destinations in
 // ranges if there are any, which must be sorted. UDP and other protocols without a case are TCP. A
 // protocol that is inspected, at an own address that another service uses for TCP, is a conflict,
-// and nothing is added.
+// and so is one that the wildcard address excludes (draft.excludes). Nothing is added then.
 func (p *chainPlanner) addCandidate(d *draft, b servicePort, ranges []string) {
+	if d.address == p.family.wildcard[0] && d.excludes(b.protocol) {
+		d.conflicts = append(d.conflicts, newConflict(d.name, b, config.Key{}, candidate{service: d.first}))
+		return
+	}
+	if d.first == nil {
+		d.first, d.protocol = b.service, b.protocol
+	}
 	if b.protocol.IsHTTP() {
 		p.addHTTP(d, b)
 		return
