@@ -16,6 +16,7 @@ import (
 
 // inboundPlan is the planned listeners of the workload's own ports.
 type inboundPlan struct {
+	peers    peers // how the proxies accept connections of other proxies
 	specs    []Spec
 	problems []config.Problem
 }
@@ -52,20 +53,23 @@ func (p inboundPort) cluster() string {
 // If the Sidecar has ingress listeners, these replace the services. Without capture there are only
 // those, because the workload itself listens on its services' ports.
 func planInbound(v *view.View) *inboundPlan {
-	p := new(inboundPlan)
+	p := newInboundPlan(v)
 	captured := p.capturedPorts(v)
 	if v.Key.Interception != noInterception {
-		p.specs = append(p.specs, planVirtualInbound(v, captured))
+		p.specs = append(p.specs, planVirtualInbound(v, p.peers, captured))
 	}
 	return p
 }
+
+// newInboundPlan returns an empty plan for the proxies of v.
+func newInboundPlan(v *view.View) *inboundPlan { return &inboundPlan{peers: peersOf(v)} }
 
 // capturedPorts returns the ports of the workload whose connections are captured, sorted: of the
 // Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners
 // that are not captured (p.specs). Without interception it returns nil.
 func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
-	if peers := peersOf(v); peers.refusesAll() {
-		for _, k := range peers.modes.From {
+	if p.peers.refusesAll() {
+		for _, k := range p.peers.modes.From {
 			p.addProblem(k, "spec.mtls", "proxies without a certificate of the mesh refuse all connections in the mode STRICT")
 		}
 	}
@@ -84,7 +88,7 @@ func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 // On ports declared as TCP, where the server may send first, bytes are not inspected for HTTP, nor
 // for TLS if the mode is DISABLE. Connections to the listener's own port are refused, and all other
 // ports are passed through, by their mode too.
-func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
+func planVirtualInbound(v *view.View, peers peers, ports []inboundPort) Spec {
 	addresses := familyOf(v).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
 	s := Spec{
@@ -99,7 +103,6 @@ func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 			},
 		},
 	}
-	peers := peersOf(v)
 	s.TLSInspector = peers.own != (mesh.Credentials{})
 	for _, p := range ports {
 		http, tcp := p.chains(addresses[0])

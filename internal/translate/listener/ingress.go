@@ -124,9 +124,8 @@ func boundNames(v *view.View) map[string]bool {
 // captured, and returns the ports of the captured ones, sorted. It ignores the TLS settings of a
 // listener, with a Problem, unless mutual TLS is disabled at its port: both cannot be served there.
 func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
-	modes := peersOf(v).modes
 	for _, l := range p.servedIngress(v) {
-		mode := modes.At(l.GetPort().GetNumber())
+		mode := p.peers.modes.At(l.GetPort().GetNumber())
 		if l.tls != nil && mode != security.PeerAuthentication_MutualTLS_DISABLE {
 			p.addProblem(v.Sidecar.Key, fmt.Sprintf("spec.ingress[%d].tls", l.index), "ignored, PeerAuthentication mode "+
 				mode.String()+" applies: the proxy terminates TLS of clients only at ports with mode DISABLE")
@@ -189,13 +188,12 @@ func (p *inboundPlan) planBound(v *view.View, l ingressListener, port inboundPor
 		From:             []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
-	peers := peersOf(v)
-	mode := peers.modes.At(port.port)
+	mode := p.peers.modes.At(port.port)
 	if port.tls == nil && mode != security.PeerAuthentication_MutualTLS_DISABLE {
 		s.TLSInspector, s.HTTPInspector = true, http != nil && tcp != nil
-		s.Chains, s.Default = peers.chains(mode, http, tcp), refusal(at.address, at.port)
+		s.Chains, s.Default = p.peers.chains(mode, http, tcp), refusal(at.address, at.port)
 		s.Default.Match = Match{}
-		s.From = sortedKeys(append(s.From, peers.modes.From...))
+		s.From = sortedKeys(append(s.From, p.peers.modes.From...))
 		p.specs = append(p.specs, s)
 		return
 	}

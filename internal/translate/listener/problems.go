@@ -25,7 +25,7 @@ func (g *Generator) InboundProblems(v *view.View) []config.Problem {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own := new(inboundPlan)
+	own := newInboundPlan(v)
 	own.capturedPorts(v)
 	return slices.Concat(own.problems, g.connectionProblems(v))
 }
