@@ -115,7 +115,7 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 }
 
 // bindRepair defines the flags for the repair of pods, which set f.repair, f.repairs and
-// f.repairPods. Label, annotation, init container and exit code default to those of f.repair.
+// f.repairPods. Label, annotation, init container and exit code default to the values in f.repair.
 // Repairs are enabled by default, but neither deleting nor labelling pods is.
 func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	r := &f.repair

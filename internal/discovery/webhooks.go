@@ -45,8 +45,8 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// readRemoteClusters reads from the remote clusters what the injection of their pods depends on,
-// until ctx ends. It returns at once without webhooks or remote clusters.
+// readRemoteClusters reads the Nodes and Namespaces that injection depends on from the remote
+// clusters, until ctx ends. It returns at once without webhooks or remote clusters.
 func (s *server) readRemoteClusters(ctx context.Context) {
 	if s.webhooks != nil && s.clusters != nil {
 		s.clusters.Each(ctx, s.webhooks.ReadRemoteCluster)

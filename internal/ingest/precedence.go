@@ -67,8 +67,8 @@ func isUnresolvedKind(kind api.Kind) bool {
 
 // resolveObject records the event of one feed and appends the resulting events to out. If another
 // object or version now takes precedence, that is an Upsert from its feed. If several feeds have or
-// had the object, events set the Problems of the overridden ones again and clear those of the
-// others. A deletion is appended only if no feed has the object any longer, or none had it.
+// had the object, events set the Problems of the overridden versions again and clear the Problems
+// of the others. A deletion is appended only if no feed has the object any longer, or none had it.
 func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	key := e.Config.Key
 	before := p.candidates[key]

@@ -148,8 +148,8 @@ func (p *Previews) Preview(
 // Apply applies changed and deleted objects as one change to the Preview, and returns the resulting
 // snapshot, on which later calls build. A changed object keeps its age and status; a Pod without an
 // address changes nothing if objects come from an API server. An object of several feeds is deleted
-// from the one of highest precedence; an unknown one is ignored. problems replace those of the last
-// call unless empty. If an object cannot be encoded, it returns an error and applies nothing.
+// from the feed of highest precedence; an unknown object is ignored. problems replace the last
+// call's unless empty. If an object cannot be encoded, it returns an error and applies nothing.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot,
 	error) {
 	p := x.pipeline

@@ -16,7 +16,7 @@ import (
 // addresses and accounts, ServiceEntries with equal resolution, selector and exportTo also new
 // ports, services of several datacenters of Consul only ports, and all others only endpoints
 // (edit.entryEndpoints, edit.consulEndpoints). It replaces the service's Problems: Warnings about
-// what is ignored or differs, perhaps several for a definition, and none for other registries.
+// parts that are ignored or differ, perhaps several for a definition. Other registries have none.
 func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 	list := e.definitions.byKey[k]
 	if len(list) == 0 {

@@ -157,7 +157,7 @@ func checkGarbage(ctx context.Context, r *run) (string, error) {
 }
 
 // checkSlowClient subscribes to all types and reads no answers. After Quiet, the adapter has had
-// time to fill what it buffers for that client. It fails if another client then gets no answer
+// time to fill its buffers for that client. It fails if another client then gets no answer
 // within Timeout, or if ctx ends. The note is always "".
 func checkSlowClient(ctx context.Context, r *run) (string, error) {
 	slow, err := r.openDelta(ctx)

@@ -190,9 +190,9 @@ func (f *compareFlags) nodes(c *cobra.Command) ([]*corev3.Node, error) {
 	return list, nil
 }
 
-// newNode returns the node of an ID, with the metadata of the flags. LABELS are always those of
-// --label. Unless set, the metadata NAMESPACE and INSTANCE_IPS are taken from the ID. It returns an
-// error for an ID that has not four parts.
+// newNode returns the node of an ID, with the metadata of the flags. LABELS always has the labels
+// of --label. Unless set, the metadata NAMESPACE and INSTANCE_IPS are taken from the ID. It returns
+// an error for an ID that does not have four parts.
 func (f *compareFlags) newNode(id string) (*corev3.Node, error) {
 	if strings.Count(id, "~") != 3 {
 		return nil, fmt.Errorf("--proxy %q: want TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN", id)

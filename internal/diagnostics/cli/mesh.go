@@ -213,8 +213,8 @@ func localCommand(args []string) ([]string, error) {
 }
 
 // withSignals calls run with a channel of the signals to forward to a program, such as SIGTERM,
-// which do not end this process meanwhile. It returns a *StatusError if the exit status of run is
-// not 0, and one with exitRunFailed for an error of run.
+// which do not end this process until run returns. It returns a *StatusError if the exit status of
+// run is not 0, and a *StatusError with exitRunFailed for an error of run.
 func withSignals(run func(<-chan os.Signal) (int, error)) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,

@@ -173,8 +173,8 @@ The mesh is that of --caDir, the directory of an authority without Kubernetes, o
 	return c
 }
 
-// addFlags adds the flags to a command, with those of f.mesh; they set f. kubeconfig is the default
-// of --kubeconfig.
+// addFlags adds its own flags and the flags of f.mesh to a command; they set f. kubeconfig is the
+// default of --kubeconfig.
 func (f *configureFlags) addFlags(c *cobra.Command, kubeconfig string) {
 	f.mesh.addFlags(c, kubeconfig)
 	fs, o := c.Flags(), &f.options

@@ -25,7 +25,7 @@ type Health struct {
 
 // HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are static
 // services and DNS services without endpoints, endpoints that are not healthy, and hosts and
-// subsets that are defined several times. Static services are those of ServicesWithoutEndpoints.
+// subsets that are defined several times. ServicesWithoutEndpoints selects the static services.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),

@@ -90,9 +90,9 @@ type problems struct {
 }
 
 // collectProblems returns all Problems, sorted and without duplicates, and the number of conflicts.
-// They are those of configuration and Analysis, of Views, of proxies in list, of rejections and of
-// refused clients. If p.Now is set, it records when each was first found. If p.Complete is set, the
-// list is its result.
+// Their sources are configuration and Analysis, Views, proxies in list, rejections and refused
+// clients. If p.Now is set, it records when each was first found. If p.Complete is set, the list is
+// its result.
 func (p *Pages) collectProblems(list []push.StreamState) problems {
 	conflicts := p.viewConflicts()
 	ofProxies := slices.Concat([]config.Problem{}, conflicts, p.unservedSettings(list), p.unmatchedVersions(list),

@@ -60,8 +60,8 @@ func (x XDS) Namespace(h server.Hello) (string, error) {
 }
 
 // Page returns a debug page, or an answer of the read API if name begins with "api/" and x.API is
-// set. It is restricted to what the namespace may read; "" may read everything. A Refusal is
-// returned as a gRPC status, other errors unchanged.
+// set. It has only data that the namespace may read; "" may read everything. A Refusal is returned
+// as a gRPC status, other errors unchanged.
 func (x XDS) Page(name, namespace string) ([]byte, error) {
 	read := x.Pages.Page
 	if strings.HasPrefix(name, "api/") && x.API != nil {

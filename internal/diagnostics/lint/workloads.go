@@ -73,9 +73,9 @@ type portUse struct {
 }
 
 // checkDeploymentServices reports Deployments whose Services have several protocols at one port, or
-// of which several have different ports for one target port (reportPortUses). It skips Deployments
-// whose pods are not injected, and waypoints (label gateway.istio.io/managed). Services without a
-// selector, or of another namespace, do not select a Deployment.
+// different ports for one target port (reportPortUses). It skips Deployments whose pods are not
+// injected, and waypoints (label gateway.istio.io/managed). Services without a selector, or of
+// another namespace, do not select a Deployment.
 func (r *analysisRun) checkDeploymentServices() {
 	for _, o := range r.ofKind(deployment) {
 		_, podLabels, _ := podSpec(o)

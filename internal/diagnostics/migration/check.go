@@ -204,11 +204,11 @@ func newFinding(s *subject, path string) Finding {
 // objectName returns "Kind name.namespace", or "Kind name" for kinds without namespaces.
 func objectName(k config.Key) string { return lint.Finding{Key: k}.Object() }
 
-// match returns what a selector selects in the installation: first variables and flags of istiods,
-// then objects. With a shared expression, these are the objects of matchShared. Otherwise they are
-// the fields of objects of its kinds for which the condition holds; one that cannot be evaluated
-// does not. Fields below metadata of pods with an owner are then skipped, because the template has
-// them.
+// match returns the matches of a selector in the installation: first variables and flags of
+// istiods, then objects. With a shared expression, these are the objects of matchShared. Otherwise
+// they are the fields of objects of its kinds for which the condition holds; a condition that
+// cannot be evaluated does not hold. Fields below metadata of pods with an owner are then skipped,
+// because the template has them.
 func (r *run) match(s Selector) []match {
 	var list []match
 	for _, i := range r.istiods {

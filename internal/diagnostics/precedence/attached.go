@@ -102,9 +102,9 @@ func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 }
 
 // layered returns the relations of an object to the others in a list. keys are the mesh's, the
-// namespace's and the workload's, each of which overrides the preceding ones. Preceding objects
-// have the effect MergedFirst, later ones MergedAfter. Empty keys are skipped. It returns nil if
-// the object is not in the list.
+// namespace's and the workload's; each object overrides the preceding ones. Preceding objects have
+// the effect MergedFirst, later ones MergedAfter. Empty keys are skipped. It returns nil if the
+// object is not in the list.
 func layered(keys []config.Key, k config.Key) []Relation {
 	at := slices.Index(keys, k)
 	if at < 0 {

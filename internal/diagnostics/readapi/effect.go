@@ -109,8 +109,8 @@ func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body Objec
 	return &struct{ Body ObjectEffect }{x}, nil
 }
 
-// effectOf returns the effect of the object k on the proxies of this replica. Its Problems are
-// those of Options.Problems, or of the snapshot if that is nil. If snapshots do not keep the kind,
+// effectOf returns the effect of the object k on the proxies of this replica. Its Problems come
+// from Options.Problems, or from the snapshot if that is nil. If snapshots do not keep the kind,
 // the object is present if it has uses or settings. Relations to objects that the caller may not
 // read lose their name and reason.
 func (a *API) effectOf(s *snapshot.Snapshot, k config.Key, caller debug.Caller) ObjectEffect {

@@ -34,8 +34,8 @@ func (a *API) registerNacks() {
 }
 
 // nacks serves the rejected resources of the selected replicas, by replica. A caller with a
-// namespace gets what is generated from objects of it, without the names of other objects, proxies
-// and identities. Replicas that do not answer are in Unanswered.
+// namespace gets the resources that are generated from its objects, without the names of other
+// objects, proxies and identities. Replicas that do not answer are in Unanswered.
 func (a *API) nacks(ctx context.Context, r *Aggregation) (*struct{ Body NackList }, error) {
 	x := NackList{Replicas: []ReplicaNacks{
 		{Replica: a.Replica, Nacks: readableNacks(a.Pages.RejectedResources(), callerOf(ctx))},

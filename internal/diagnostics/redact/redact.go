@@ -84,10 +84,10 @@ func (p *patterns) text(text string) string {
 	})
 }
 
-// JSON returns a JSON document, indented, with its secrets replaced by Mark. They are the ones that
-// Text replaces, and the values of fields with the name of a secret. It also replaces the data of
+// JSON returns a JSON document, indented, with its secrets replaced by Mark: the texts that Text
+// replaces, and the values of fields with the name of a secret. It also replaces the data of
 // Kubernetes Secrets, the values of {name, value} and {key, value} with such a name, and kubectl's
-// copies of objects. Anything that does not begin with JSON is handled as text; what follows a
+// copies of objects. A document that does not begin with JSON is handled as text; text after the
 // first JSON value is dropped.
 func JSON(document []byte) []byte {
 	var v any

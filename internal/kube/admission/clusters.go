@@ -84,8 +84,8 @@ func (w *Webhooks) proxyUsers(cluster mesh.ClusterID, namespace string) inject.U
 	return r.namespaces.ProxyUsers(namespace)
 }
 
-// ReadRemoteCluster reads from a remote cluster what the injection of its pods depends on, until
-// ctx ends. It returns at once if injection is off or depends on nothing there.
+// ReadRemoteCluster reads the Nodes and Namespaces that injection depends on from a remote cluster,
+// until ctx ends. It returns at once if injection is off or depends on neither.
 func (w *Webhooks) ReadRemoteCluster(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
 	r := w.newReaders(client.Kubernetes)
 	if w.injector == nil || r.nodes == nil && r.namespaces == nil {
@@ -97,7 +97,7 @@ func (w *Webhooks) ReadRemoteCluster(ctx context.Context, id mesh.ClusterID, cli
 	_ = r.run(ctx) // informers have no errors
 	w.remote.mu.Lock()
 	defer w.remote.mu.Unlock()
-	if w.remote.byCluster[id] == r { // not replaced by those of a new client
+	if w.remote.byCluster[id] == r { // not replaced by the readers of a new client
 		delete(w.remote.byCluster, id)
 	}
 }

@@ -48,9 +48,9 @@ func scopeOf(s *snapshot.Snapshot, k Key) *scope {
 }
 
 // newScope returns the services, VirtualServices and policy for unknown destinations that a Key
-// sees. sidecar is nil if no Sidecar applies. With egress listeners these are what the listeners
-// import, and the destinations of imported routes (importServices). Without them the scope has
-// everything that is visible to the namespace.
+// sees. sidecar is nil if no Sidecar applies. With egress listeners the scope has the objects that
+// the listeners import, and the destinations of imported routes (importServices). Without them it
+// has all objects that are visible to the namespace.
 func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	namespace := k.Namespace
 	var spec *networking.Sidecar

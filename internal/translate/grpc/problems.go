@@ -16,11 +16,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Problems returns Warnings, sorted and without Origin, for what a gRPC application does not
-// receive of the objects that affect it. asked returns the names of a type that it has subscribed
-// to: only objects behind these are reported, and access policies only if a server's listener is
-// among them. Objects for Envoys that select it by labels are always reported (selectorProblems).
-// It returns nil for Views of Envoys.
+// Problems returns Warnings, sorted and without Origin, for settings that a gRPC application does
+// not receive although their objects affect it. asked returns the names of a type that it has
+// subscribed to: only objects behind these are reported, and access policies only if a server's
+// listener is among them. Objects for Envoys that select it by labels are always reported
+// (selectorProblems). It returns nil for Views of Envoys.
 func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem {
 	if !v.Key.Proxyless.Enabled {
 		return nil

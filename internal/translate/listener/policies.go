@@ -86,7 +86,8 @@ type accessKey struct {
 }
 
 // key returns the cache key of the input: all of it if in.inside is set. Otherwise it has only
-// in.plugins and the text of the filters for connections, with what they derive from and refer to.
+// in.plugins and the text of the filters for connections, with the objects that they derive from
+// and the clusters that they refer to.
 func (in accessInput) key() accessKey {
 	if in.inside {
 		return accessKey{accessInput: in}

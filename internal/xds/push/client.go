@@ -27,7 +27,7 @@ func (c *Client) Request(r stream.Request) {
 	c.applyEvent(r)
 }
 
-// Next waits for the next response and returns it. An offer that arrives meanwhile is applied
+// Next waits for the next response and returns it. An offer that arrives while it waits is applied
 // first. After writing the response, the caller must call Sent before it calls Next again. It
 // returns ErrClosed after Close, ErrInternal after a panic, a ProtocolError, or, if no response is
 // ready, the error of ctx when that ends.

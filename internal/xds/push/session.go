@@ -101,7 +101,7 @@ func (s *session) setOffer(o *offer) {
 
 // replacing returns a new offer with o's resources and the changes of o and of old, which was not
 // taken. It returns o itself if old is nil or not the result of a change. The time changed is the
-// earlier one that is set, and made is from the same offer.
+// earlier time of the two offers, without unset times, and made is from the same offer.
 func (o *offer) replacing(old *offer) *offer {
 	if old == nil || old.changed.IsZero() && old.changes.isEmpty() {
 		return o

@@ -185,8 +185,8 @@ func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource
 // enforceSuspensions carries out decisions about the EnvoyFilters of s. A release takes effect at
 // once: it emits QuarantineEnded and has members placed again (moveMembers). A suspension does not
 // begin here: it emits FindAcknowledged, because a voter may have acknowledged the resource with
-// the EnvoyFilter. A suspension of another version of the filter, and a release of one that is not
-// suspended, are dropped.
+// the EnvoyFilter. A suspension of another version of the filter, and a release of a filter that is
+// not suspended, are dropped.
 func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
 	r.quarantineMoved = true
 	for _, d := range slices.Clone(decisions) {

@@ -77,8 +77,8 @@ func reserve(port int) (bool, error) {
 	return true, nil
 }
 
-// isFree reports whether a server can listen on the port at all addresses. Meanwhile no child process
-// is started, because it would keep the port until it has executed its program.
+// isFree reports whether a server can listen on the port at all addresses. No child process is
+// started while it listens, because that would keep the port until it has executed its program.
 func isFree(port int) bool {
 	if runtime.GOOS == "linux" { // elsewhere net.Listen takes the lock
 		syscall.ForkLock.RLock()

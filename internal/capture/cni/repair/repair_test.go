@@ -261,7 +261,7 @@ func TestBrokenPodsAreLabelled(t *testing.T) {
 	})
 }
 
-// TestBrokenStates checks which states of the validation container are those of a broken pod.
+// TestBrokenStates checks which states of the validation container mark a pod as broken.
 func TestBrokenStates(t *testing.T) {
 	exited := func(status int32) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: status}}

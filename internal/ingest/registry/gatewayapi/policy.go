@@ -268,9 +268,9 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// convertPolicy returns what a BackendTLSPolicy is converted to: references, status, Problems, and
-// a bundle. It has a bundle only if it refers to several objects with CA certificates, of which at
-// least one is usable. Failed verdicts are Errors. An ignored policy has only a status.
+// convertPolicy converts a BackendTLSPolicy to references, a status, Problems and a bundle. There
+// is a bundle only if the policy refers to several objects with CA certificates and at least one of
+// them is usable. Failed verdicts are Errors. An ignored policy has only a status.
 func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
 	if isIgnored(object) {
 		return convertedPolicy{status: ignoredStatus(object)}

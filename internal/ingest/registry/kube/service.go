@@ -98,8 +98,8 @@ func (c *Converter) serviceKey(k name) mesh.ServiceKey {
 // ports, cluster IPs and annotations are left out and reported in wrong. A Service with a selector
 // selects WorkloadEntries by the options, and pods only if it has no EndpointSlices and endpoints
 // are made from pods. A headless Service has the resolution Passthrough, no addresses and no
-// WorkloadEntries. If a Service that is reached through nodes has no external address, it gets
-// those of the nodes (nodeSelectorOf).
+// WorkloadEntries. If a Service that is reached through nodes has no external address, it gets the
+// nodes' external addresses (nodeSelectorOf).
 func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{

@@ -219,8 +219,8 @@ func (p *Platform) awaitRights(ctx context.Context, c *client, s *scope) error {
 }
 
 // report reports a service that s.last has: its instances, that it cannot be read, or its deletion
-// if it has no instances. A service of which only a part can be converted is set, and its problem
-// reported. If no part can be converted, only the problem is reported.
+// if it has no instances. If only a part of the service can be converted, that part is set, and the
+// problem reported. If no part can be converted, only the problem is reported.
 func (p *Platform) report(sink adapter.Sink, s *scope, name string) {
 	key, known := p.settings.key(s.namespace, name), s.last.services[name]
 	switch {

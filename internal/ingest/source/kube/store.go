@@ -170,7 +170,7 @@ func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh
 }
 
 // forEachStore calls f for all shards, the definitions first if there are any, then in the order of
-// the table of kinds. s.mu is held meanwhile, which it acquires.
+// the table of kinds. It acquires s.mu and holds it during all calls.
 func (s *store) forEachStore(f func(*kindStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

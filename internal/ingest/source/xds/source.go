@@ -128,7 +128,7 @@ func (s *Source) Waiting() string {
 
 // Run sends the objects of the server, type by type as it answers, then Synced after the last type,
 // and then a batch per change, until the context ends; then it returns nil. After a lost connection
-// it reconnects with backoff, and meanwhile the last state stays in use.
+// it reconnects with backoff, and the last state stays in use until the server answers again.
 //
 // The scope of an object's Problems is its key, that of a type its URL, and that of the connection
 // the source's name. Config.Origin is the source's name too.
