@@ -13,10 +13,10 @@ var validPath = regexp.MustCompile("^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-
 
 // addAuthorizer sets out.authorizer from a filter ExternalAuth; at is its path. If the backend
 // cannot be used, out.resolved fails and out.blocked is set, so that requests are refused.
-// Unsupported values, and a route with a parent in the mesh, fail out.supported and leave
+// Unsupported values, and any value for parents in the mesh, fail out.supported and leave
 // out.authorizer as it is.
 func (r *routeReader) addAuthorizer(out *filters, at string, f *gatewayv1.HTTPExternalAuthFilter) {
-	if r.meshParent {
+	if r.inMesh {
 		out.supported.worse(unsupported("%s: is supported only by gateways", at))
 		return
 	}

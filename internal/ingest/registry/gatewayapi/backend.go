@@ -23,7 +23,7 @@ import (
 // adds the objects that it refers to to r.refs. Without Options.ClusterSetHosts a ServiceImport is
 // replaced by the Service of its name, which then has the endpoints of all clusters, as in Istio.
 //
-// A Hostname needs no ReferenceGrant. Neither does a route whose parents are all in the mesh
+// A Hostname needs no ReferenceGrant. Neither does a route for its parents in the mesh
 // (r.inMesh), as in Istio: its clients may call the backend directly, too.
 func (r *routeReader) backend(
 	field string,

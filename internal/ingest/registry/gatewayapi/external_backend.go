@@ -63,7 +63,7 @@ func (r *routeReader) externalBackend(
 	resolved, spec := c.resolveBackend(object), config.Spec[*gatewayx.XBackend](object).Spec
 	layer4 := spec.Protocol != nil && *spec.Protocol == gatewayx.BackendProtocolTCP
 	switch kind := r.object.Kind; {
-	case r.meshParent:
+	case r.inMesh:
 		return fail(gatewayv1.RouteReasonInvalidKind, ": XBackends are supported only by gateways")
 	case !resolved.fault.ok():
 		return fail(gatewayv1.RouteConditionReason(resolved.fault.reason), ": %s %s/%s cannot be used: %s",

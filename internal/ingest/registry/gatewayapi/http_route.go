@@ -19,8 +19,8 @@ import (
 type routeReader struct {
 	converter *Converter
 	object    *config.Config
-	// inMesh is true if all parents are Services or ServiceEntries, meshParent if any is.
-	inMesh, meshParent bool
+	// inMesh is set if it is converted for parents that are Services or ServiceEntries.
+	inMesh bool
 	// refs are the objects that the route refers to.
 	refs []config.Key
 	// resolved is the first failed reference. wrong is the number of rules with a value that is not

@@ -93,7 +93,7 @@ func (r *routeReader) poolBackend(
 		return fail(gatewayv1.RouteReasonBackendNotFound, "%s %s/%s has no target ports or no selector", k.Kind,
 			k.Namespace, k.Name)
 	}
-	if r.meshParent {
+	if r.inMesh {
 		supported.worse(unsupported("%s: InferencePools are supported only by gateways", field))
 		return nil, nil
 	}

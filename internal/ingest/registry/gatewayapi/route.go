@@ -25,18 +25,42 @@ type routed struct {
 	outputs       []config.Key
 }
 
-// readRoute returns a routeReader with the converted rules of a route of any kind, its references
-// and verdicts. It uses only the kinds of the parents of attachments, which decide what is
-// permitted. A route without attachments is treated as one for the mesh.
-func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) *routeReader {
-	r := &routeReader{converter: c, object: object, inMesh: true}
+// routeReaders are the conversions of the rules of one route: for its parents that are Gateways or
+// ListenerSets, and for those in the mesh, which have other permissions. Each is nil if the route
+// has no such parent.
+type routeReaders struct{ gateways, mesh *routeReader }
+
+// readRoute returns the conversions of the rules of a route of any kind for the parents of attachments.
+func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) routeReaders {
+	var both routeReaders
 	for _, a := range attachments {
-		if a.parent.Kind == api.Service || a.parent.Kind == api.ServiceEntry {
-			r.meshParent = true
-		} else {
-			r.inMesh = false
+		switch {
+		case a.gateway == nil && both.mesh == nil:
+			both.mesh = c.newReader(object, hosts, true)
+		case a.gateway != nil && both.gateways == nil:
+			both.gateways = c.newReader(object, hosts, false)
 		}
 	}
+	return both
+}
+
+// of returns the conversion for the parent of a.
+func (b routeReaders) of(a *attachment) *routeReader {
+	if a.gateway == nil {
+		return b.mesh
+	}
+	return b.gateways
+}
+
+// all returns the conversions that are not nil.
+func (b routeReaders) all() []*routeReader {
+	return slices.DeleteFunc([]*routeReader{b.gateways, b.mesh}, func(r *routeReader) bool { return r == nil })
+}
+
+// newReader returns a routeReader with the converted rules of a route of any kind, its references
+// and verdicts: for parents in the mesh, or for Gateways.
+func (c *Converter) newReader(object *config.Config, hosts []mesh.Hostname, inMesh bool) *routeReader {
+	r := &routeReader{converter: c, object: object, inMesh: inMesh}
 	switch o := object.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
 		r.readHTTPRoute(&o.Spec)
@@ -105,11 +129,13 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	if len(out.attachments) == 0 {
 		return out
 	}
-	r := c.readRoute(object, hosts, out.attachments)
-	out.refs = r.refs
-	out.objects = c.virtualServices(object, hosts, out.attachments, r)
-	out.status = routeStatus(object, out.attachments, r)
-	out.addProblems(object, r)
+	both := c.readRoute(object, hosts, out.attachments)
+	for _, r := range both.all() {
+		out.refs = append(out.refs, r.refs...)
+	}
+	out.objects = c.virtualServices(object, hosts, out.attachments, both)
+	out.status = routeStatus(object, out.attachments, both)
+	out.addProblems(object, both)
 	return out
 }
 
@@ -117,22 +143,31 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
 // addProblems adds an Error for each parent that does not accept the route, and for each failed
-// reference. The first unsupported value is an Error too, unless it equals the first failed
-// reference. Each value without effect is a Warning.
-func (o *converted) addProblems(object *config.Config, r *routeReader) {
+// reference. The first unsupported value of each conversion is an Error too, and each value
+// without effect is a Warning. Equal ones are added once.
+func (o *converted) addProblems(object *config.Config, both routeReaders) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
 			o.problems = append(o.problems, newProblem(object, parentField(a.index), config.Error, a.accepted))
 		}
 	}
-	for _, v := range r.unresolved {
-		o.problems = append(o.problems, newProblem(object, "", config.Error, v))
+	seen := map[verdict]bool{}
+	add := func(severity config.Severity, v verdict) {
+		if !seen[v] {
+			seen[v] = true
+			o.problems = append(o.problems, newProblem(object, "", severity, v))
+		}
 	}
-	if !r.supported.ok() && r.supported != r.resolved {
-		o.problems = append(o.problems, newProblem(object, "", config.Error, r.supported))
-	}
-	for _, v := range r.ignored {
-		o.problems = append(o.problems, newProblem(object, "", config.Warning, v))
+	for _, r := range both.all() {
+		for _, v := range r.unresolved {
+			add(config.Error, v)
+		}
+		if !r.supported.ok() {
+			add(config.Error, r.supported)
+		}
+		for _, v := range r.ignored {
+			add(config.Warning, v)
+		}
 	}
 }
 
@@ -161,9 +196,10 @@ func (r *routeReader) ruleCount() int {
 // routeStatus returns the status of a route, with an entry for each attachment that has the
 // conditions Accepted and ResolvedRefs. Accepted also fails if no rule can be used.
 // PartiallyInvalid is set only if Accepted does not fail and a rule has unsupported values.
-func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
+func routeStatus(object *config.Config, attachments []*attachment, both routeReaders) *Status {
 	s := &gatewayv1.RouteStatus{}
 	for _, a := range attachments {
+		r := both.of(a)
 		list := conditionList{generation: object.Generation}
 		accepted := a.accepted
 		accepted.worse(r.rejected())
@@ -197,7 +233,7 @@ func (c *Converter) virtualServices(
 	object *config.Config,
 	hosts []mesh.Hostname,
 	attachments []*attachment,
-	r *routeReader,
+	both routeReaders,
 ) []*config.Config {
 	var list []*config.Config
 	var gateways []string
@@ -212,12 +248,13 @@ func (c *Converter) virtualServices(
 				}
 			}
 		default:
-			list = append(list, c.meshVirtualService(object, a, r, object.Name+"~"+kind+"~"+strconv.Itoa(i)))
+			list = append(list, c.meshVirtualService(object, a, both.mesh, object.Name+"~"+kind+"~"+strconv.Itoa(i)))
 		}
 	}
 	if len(gateways) == 0 {
 		return list
 	}
+	r := both.gateways
 	vs := &networking.VirtualService{
 		Hosts: []string{"*"}, Gateways: gateways, ExportTo: []string{"*"}, Http: r.http, Tcp: r.tcp, Tls: r.tls,
 	}

@@ -45,7 +45,7 @@ func (r *routeReader) newSession(
 	permanent := in.CookieConfig != nil && in.CookieConfig.LifetimeType != nil &&
 		*in.CookieConfig.LifetimeType == gatewayv1.PermanentCookieLifetimeType
 	switch {
-	case r.meshParent && !r.converter.options.MeshSessions:
+	case r.inMesh && !r.converter.options.MeshSessions:
 		return nil, unsupported("%s: sidecars do not have the filter (PILOT_ENABLE_PERSISTENT_SESSION_FILTER)", field)
 	case !validToken.MatchString(name):
 		return nil, unsupported("%s.sessionName: %q is not the name of a cookie or header", field, name)
