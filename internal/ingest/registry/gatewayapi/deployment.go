@@ -1,7 +1,9 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +32,7 @@ type Deployment struct {
 
 // ServicePort is a port of a deployed gateway's Service.
 type ServicePort struct {
-	// Name is valid and unique in the Service: "http-80", "https-443", "udp-53".
+	// Name is that of the listener, valid and unique in the Service.
 	Name     string
 	Number   uint32
 	Protocol corev1.Protocol
@@ -107,17 +109,73 @@ func (g *gateway) checkNames(o Options) {
 // nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
 const nameOverride = "gateway.istio.io/name-override"
 
-// servicePort returns the port that the Service of a deployed Gateway needs for a listener. Its
-// name is PROTOCOL-NUMBER in lower case. The transport is UDP for the protocol UDP, and otherwise
-// TCP.
-func servicePort(l *listener) ServicePort {
+// deployment returns the Deployment of a Gateway. It returns nil if the Gateway is not deployed
+// here, not accepted or has unusable names.
+func (c *Converter) deployment(g *gateway) *Deployment {
+	if !g.isDeployed(c.options) || !g.accepted.ok() || !g.deployable.ok() {
+		return nil
+	}
+	return &Deployment{
+		Gateway:     g.object,
+		Class:       string(g.spec.GatewayClassName),
+		ClassObject: g.class.object,
+		Ports:       g.servicePorts(),
+	}
+}
+
+// servicePorts returns the ports that the Service of a deployed Gateway needs for the accepted
+// listeners that do not conflict, sorted by number: for the first listener of each port and
+// transport. The port for readiness is left out, because the Service has it anyway.
+func (g *gateway) servicePorts() []ServicePort {
+	var list []ServicePort
+	seen, names := map[transport]bool{{port: readinessPort}: true}, map[string]bool{readinessName: true}
+	for _, l := range g.listeners {
+		at := transport{l.spec.Port, l.spec.Protocol == gatewayv1.UDPProtocolType}
+		if !l.accepted.ok() || !l.conflict.ok() || seen[at] {
+			continue
+		}
+		seen[at] = true
+		list = append(list, newServicePort(l, at, uniqueName(string(l.spec.Name), at.port, names)))
+	}
+	slices.SortFunc(list, func(a, b ServicePort) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	return list
+}
+
+// newServicePort returns the port of a Service with this name for a listener.
+func newServicePort(l *listener, at transport, name string) ServicePort {
 	p := ServicePort{
-		Number: uint32(l.spec.Port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API
+		Name: name, Number: uint32(at.port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API
 		AppProtocol: strings.ToLower(string(l.spec.Protocol)),
 	}
-	if l.spec.Protocol == gatewayv1.UDPProtocolType {
+	if at.udp {
 		p.Protocol = corev1.ProtocolUDP
 	}
-	p.Name = fmt.Sprintf("%s-%d", p.AppProtocol, p.Number)
 	return p
+}
+
+// readinessPort and readinessName are the port for readiness, which each deployed Service has.
+const (
+	readinessPort = 15021
+	readinessName = "status-port"
+)
+
+// uniqueName returns the name of a listener as the name of a Service port, and adds it to used: "."
+// becomes "-", and it has at most maxName characters. If used contains it, the port's number is
+// appended, and then as many "x" as needed. The results are those of Istio.
+func uniqueName(listener string, port int32, used map[string]bool) string {
+	name := truncateName(strings.ReplaceAll(listener, ".", "-"), maxName)
+	unique := name
+	for suffix := fmt.Sprintf("-%d", port); used[unique]; suffix += "x" {
+		unique = truncateName(name, maxName-len(suffix)) + suffix
+	}
+	used[unique] = true
+	return unique
+}
+
+// truncateName returns the first characters of a name of a port, at most length, without hyphens
+// at the end, which a name must not have.
+func truncateName(name string, length int) string {
+	return strings.TrimRight(name[:min(len(name), length)], "-")
 }

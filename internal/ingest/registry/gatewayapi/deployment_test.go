@@ -41,6 +41,7 @@ spec:
   - {name: c, port: 443, protocol: HTTPS, hostname: c.example.com, tls: {certificateRefs: [{name: missing}]}}
   - {name: unsupported, port: 54, protocol: SCTP}
   - {name: dns, port: 53, protocol: UDP}
+  - {name: readiness, port: 15021, protocol: TCP}
   - {name: once, port: 9001, protocol: TCP}
   - {name: twice, port: 9001, protocol: HTTP}
 ---
@@ -80,18 +81,15 @@ spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HT
 	c := gatewayapi.New(gatewayapi.Options{Deploys: true, OnDeploymentsChanged: func(list []config.Key) { changed = append(changed, list...) }})
 	c.Convert(append(batch, mesh.Event{Op: mesh.Synced}))
 	want := map[string]string{
-		"edge":     "edge-ours: udp-53 http-80 https-443 tcp-9000 tcp-9001",
-		"named":    "front: http-80",
-		"conflict": "conflict-istio: tcp-80",
+		"edge":     "edge-ours: dns/53/UDP/udp a/80/TCP/http b/443/TCP/https tcp/9000/TCP/tcp once/9001/TCP/tcp",
+		"named":    "front: http/80/TCP/http",
+		"conflict": "conflict-istio: a/80/TCP/tcp",
 	}
 	got := map[string]string{}
 	for k, d := range c.Deployments().All() {
 		var ports []string
 		for _, p := range d.Ports {
-			ports = append(ports, p.Name)
-			if p.Name != fmt.Sprintf("%s-%d", p.AppProtocol, p.Number) || (p.Protocol == "UDP") != (p.Number == 53) {
-				t.Errorf("%s: port %+v", k, p)
-			}
+			ports = append(ports, fmt.Sprintf("%s/%d/%s/%s", p.Name, p.Number, p.Protocol, p.AppProtocol))
 		}
 		got[k.Name] = gatewayapi.ServiceName(d.Gateway, d.Class) + ": " + strings.Join(ports, " ")
 		if (d.ClassObject != nil) != (d.Class == "ours") {
@@ -108,6 +106,45 @@ spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HT
 	c.Convert(mesh.Batch{{Op: mesh.Delete, Config: batch[3].Config}})
 	if names := namesOf(changed); !slices.Equal(names, []string{"edge"}) {
 		t.Errorf("after the end of the ListenerSet notified are %v", names)
+	}
+}
+
+// TestPortNames: ports of a Service are named after their listeners, with names that a Service may have.
+func TestPortNames(t *testing.T) {
+	long := strings.Repeat("l", 62)
+	c := gatewayapi.New(gatewayapi.Options{Deploys: true})
+	c.Convert(append(inputs(t, fmt.Appendf(nil, `
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge}
+spec:
+  gatewayClassName: istio
+  allowedListeners: {namespaces: {from: Same}}
+  listeners:
+  - {name: a.b, port: 1, protocol: TCP}
+  - {name: a-b, port: 2, protocol: TCP}
+  - {name: a-b-4, port: 3, protocol: TCP}
+  - {name: status-port, port: 5, protocol: TCP}
+  - {name: %[1]s.1, port: 6, protocol: TCP}
+  - {name: %[1]sx1, port: 7, protocol: TCP}
+  - {name: %[1]sx2, port: 8, protocol: TCP}
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: more}
+spec:
+  parentRef: {name: edge}
+  listeners: [{name: a-b, port: 4, protocol: TCP}]
+`, long)), mesh.Event{Op: mesh.Synced}))
+	var names []string
+	for _, d := range c.Deployments().All() {
+		for _, p := range d.Ports {
+			names = append(names, p.Name)
+		}
+	}
+	want := []string{"a-b", "a-b-2", "a-b-4", "a-b-4x", "status-port-5", long, long + "x", long[:61] + "-8"}
+	if !slices.Equal(names, want) {
+		t.Errorf("names are %v, want %v", names, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -338,27 +337,4 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 		}
 	}
 	return list
-}
-
-// deployment returns the Deployment of a Gateway, with the distinct ports of its accepted listeners
-// that do not conflict, sorted by number. It returns nil if the Gateway is not deployed here, not
-// accepted or has unusable names.
-func (c *Converter) deployment(g *gateway) *Deployment {
-	if !g.isDeployed(c.options) || !g.accepted.ok() || !g.deployable.ok() {
-		return nil
-	}
-	d := &Deployment{Gateway: g.object, Class: string(g.spec.GatewayClassName), ClassObject: g.class.object}
-	seen := map[transport]bool{}
-	for _, l := range g.listeners {
-		p := servicePort(l)
-		at := transport{l.spec.Port, p.Protocol == "UDP"}
-		if l.accepted.ok() && l.conflict.ok() && !seen[at] {
-			seen[at] = true
-			d.Ports = append(d.Ports, p)
-		}
-	}
-	slices.SortFunc(d.Ports, func(a, b ServicePort) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
-	})
-	return d
 }

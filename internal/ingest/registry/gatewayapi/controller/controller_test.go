@@ -97,8 +97,8 @@ func newController(t *testing.T) *Controller {
 func TestSpecs(t *testing.T) {
 	c := newController(t)
 	want := map[string]string{
-		"edge":  "ours edge-ours mesh-system/defaults [192.0.2.1 2001:db8::1] http-80/80/TCP/http tcp-9000/9000/TCP/tcp",
-		"named": "other-parameters front - [] http-80/80/TCP/http",
+		"edge":  "ours edge-ours mesh-system/defaults [192.0.2.1 2001:db8::1] http/80/TCP/http tcp/9000/TCP/tcp",
+		"named": "other-parameters front - [] http/80/TCP/http",
 	}
 	describe := func(s *gateway.Spec) string {
 		parameters := "-"
