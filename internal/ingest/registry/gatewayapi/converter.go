@@ -29,6 +29,9 @@ type Options struct {
 	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
 	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool
+	// HTTP3 adds a UDP port for HTTP/3 to deployed Services for each port of HTTPS
+	// (PILOT_ENABLE_QUIC_LISTENERS).
+	HTTP3 bool
 	// IgnoreHostnames deploys Gateways with an address of type Hostname like any other, so that they
 	// cannot be bound to the proxies of an existing Service
 	// (ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT=false).

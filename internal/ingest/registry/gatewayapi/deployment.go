@@ -119,23 +119,31 @@ func (c *Converter) deployment(g *gateway) *Deployment {
 		Gateway:     g.object,
 		Class:       string(g.spec.GatewayClassName),
 		ClassObject: g.class.object,
-		Ports:       g.servicePorts(),
+		Ports:       g.servicePorts(c.options.HTTP3),
 	}
 }
 
 // servicePorts returns the ports that the Service of a deployed Gateway needs for the accepted
 // listeners that do not conflict, sorted by number: for the first listener of each port and
-// transport. The port for readiness is left out, because the Service has it anyway.
-func (g *gateway) servicePorts() []ServicePort {
+// transport. With http3, the first HTTPS listener of a port also has a UDP port, unless another
+// listener has it. The port for readiness is left out, because the Service has it anyway.
+func (g *gateway) servicePorts(http3 bool) []ServicePort {
 	var list []ServicePort
 	seen, names := map[transport]bool{{port: readinessPort}: true}, map[string]bool{readinessName: true}
-	for _, l := range g.listeners {
-		at := transport{l.spec.Port, l.spec.Protocol == gatewayv1.UDPProtocolType}
-		if !l.accepted.ok() || !l.conflict.ok() || seen[at] {
-			continue
+	add := func(l *listener, name string, udp bool) {
+		at := transport{l.spec.Port, udp}
+		if l.accepted.ok() && l.conflict.ok() && !seen[at] {
+			seen[at] = true
+			list = append(list, newServicePort(l, at, uniqueName(name, at.port, names)))
 		}
-		seen[at] = true
-		list = append(list, newServicePort(l, at, uniqueName(string(l.spec.Name), at.port, names)))
+	}
+	for _, l := range g.listeners {
+		add(l, string(l.spec.Name), l.spec.Protocol == gatewayv1.UDPProtocolType)
+	}
+	for _, l := range g.listeners {
+		if http3 && l.spec.Protocol == gatewayv1.HTTPSProtocolType && l.spec.Port != readinessPort {
+			add(l, string(l.spec.Name)+"-quic", true)
+		}
 	}
 	slices.SortFunc(list, func(a, b ServicePort) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))

@@ -148,6 +148,38 @@ spec:
 	}
 }
 
+// TestPortsOfHTTP3: with PILOT_ENABLE_QUIC_LISTENERS a Service has a UDP port beside each port of HTTPS, unless a listener has it.
+func TestPortsOfHTTP3(t *testing.T) {
+	c := gatewayapi.New(gatewayapi.Options{Deploys: true, HTTP3: true})
+	c.Convert(append(inputs(t, []byte(`
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge}
+spec:
+  gatewayClassName: istio
+  listeners:
+  - {name: web, port: 443, protocol: HTTPS, hostname: a.example.com, tls: {certificateRefs: [{name: missing}]}}
+  - {name: api, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: missing}]}}
+  - {name: taken, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}
+  - {name: dns, port: 8443, protocol: UDP}
+  - {name: plain, port: 80, protocol: HTTP}
+  - {name: through, port: 9443, protocol: TLS, tls: {mode: Passthrough}}
+  - {name: readiness, port: 15021, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}
+`)), mesh.Event{Op: mesh.Synced}))
+	var ports []string
+	for _, d := range c.Deployments().All() {
+		for _, p := range d.Ports {
+			ports = append(ports, fmt.Sprintf("%s/%d/%s/%s", p.Name, p.Number, p.Protocol, p.AppProtocol))
+		}
+	}
+	want := []string{
+		"plain/80/TCP/http", "web/443/TCP/https", "web-quic/443/UDP/https", "taken/8443/TCP/https", "dns/8443/UDP/udp", "through/9443/TCP/tls",
+	}
+	if !slices.Equal(ports, want) {
+		t.Errorf("ports are %v, want %v", ports, want)
+	}
+}
+
 // TestIgnoredHostnames: with ENABLE_GATEWAY_API_MANUAL_DEPLOYMENT=false a Gateway that names an existing
 // Service is deployed, and served by its own proxies only.
 func TestIgnoredHostnames(t *testing.T) {
