@@ -111,8 +111,8 @@ func wrongRoutes() []wrong {
 		{"no CA certificates of a policy", policyOf("name: $NAME", `caCertificateRefs: [{group: "", kind: ConfigMap, name: gone}]`), "Accepted=False/NoValidCACertificate", "spec.validation.caCertificateRefs[0]"},
 		{"CA certificates of a policy in another kind", policyOf("name: $NAME", `caCertificateRefs: [{group: example.com, kind: Bundle, name: a}]`), "ResolvedRefs=False/InvalidKind", "spec.validation.caCertificateRefs[0]"},
 		{"unknown CA certificates of a policy", policyOf("name: $NAME", "wellKnownCACertificates: Other"), "Accepted=False/Invalid", "spec.validation.wellKnownCACertificates"},
-		{"target of another policy", policyOf("name: secure", "wellKnownCACertificates: System"), "Accepted=False/Conflicted", "spec.targetRefs"},
-		{"policy for a Service that does not exist", policyOf("name: absent", "wellKnownCACertificates: System"), "", "spec.targetRefs"},
+		{"target of another policy", policyOf("name: secure", "wellKnownCACertificates: System"), "Accepted=False/Conflicted", "spec.targetRefs[0]"},
+		{"policy for a Service that does not exist", policyOf("name: absent", "wellKnownCACertificates: System"), "Accepted=False/TargetNotFound", "spec.targetRefs[0]"},
 		{"retry budget of a Service that does not exist", trafficPolicyOf("gone", "retryConstraint: {}"), "Accepted=False/TargetNotFound", "spec.targetRefs[0]"},
 		{"retry budget with a session", trafficPolicyOf("lonely", "retryConstraint: {}, sessionPersistence: {sessionName: a}"), "Accepted=False/Invalid", "spec.sessionPersistence"},
 		{"retry budget without a duration", trafficPolicyOf("lonely", "retryConstraint: {budget: {interval: soon}}"), "Accepted=False/Invalid", "spec.retryConstraint.budget.interval"},
@@ -120,6 +120,6 @@ func wrongRoutes() []wrong {
 		{"external backend with the name of a Service", externalOf("port: {port: 80}, externalHostname: {hostname: web.shop.svc.cluster.local}"), "Accepted=False/Invalid", "spec.externalHostname.hostname"},
 		{"external backend without its CA certificates", externalOf(`port: {port: 443}, externalHostname: {hostname: api.example.com}, tls: {mode: ServerOnly, validation: {hostname: api.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: gone}]}}`), "Accepted=False/Invalid", "spec.tls.validation.caCertificateRefs[0]"},
 		{"external backend with a protocol that is not supported", externalOf("port: {port: 80}, protocol: MCP, externalHostname: {hostname: api.example.com}"), "Accepted=False/UnsupportedProtocol", "spec.protocol"},
-		{"policy for a port that does not exist", policyOf("name: $NAME, sectionName: gone", "wellKnownCACertificates: System"), "Accepted=False/TargetNotFound", "spec.targetRefs"},
+		{"policy for a port that does not exist", policyOf("name: $NAME, sectionName: gone", "wellKnownCACertificates: System"), "Accepted=False/TargetNotFound", "spec.targetRefs[0].sectionName"},
 	}
 }

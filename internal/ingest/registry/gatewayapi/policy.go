@@ -3,7 +3,6 @@ package gatewayapi
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -270,7 +269,8 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 
 // convertPolicy converts a BackendTLSPolicy to references, a status, Problems and a bundle. There
 // is a bundle only if the policy refers to several objects with CA certificates and at least one of
-// them is usable. Failed verdicts are Errors. An ignored policy has only a status.
+// them is usable. Failed verdicts, also about targets, are Errors. An ignored policy has only a
+// status.
 func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
 	if isIgnored(object) {
 		return convertedPolicy{status: ignoredStatus(object)}
@@ -282,74 +282,12 @@ func (c *Converter) convertPolicy(object *config.Config) convertedPolicy {
 			now.bundle = []*config.Config{bundle}
 		}
 	}
-	accepted := resolved.accepted
-	accepted.worse(c.policyConflict(object))
-	now.status = c.policyStatus(object, accepted, resolved.resolved)
-	for _, v := range []verdict{accepted, resolved.resolved} {
+	targets := c.targetVerdicts(object)
+	now.status = c.policyStatus(object, resolved.accepted, resolved.resolved, targets)
+	for _, v := range slices.Concat([]verdict{resolved.accepted}, targets, []verdict{resolved.resolved}) {
 		if !v.ok() {
 			now.problems = append(now.problems, newProblem(object, "", config.Error, v))
 		}
 	}
 	return now
-}
-
-// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same section of
-// a target, or if no target exists. The whole target and a port of it are different sections.
-// Otherwise the verdict is empty. A policy with one conflicting target fails as a whole.
-func (c *Converter) policyConflict(object *config.Config) verdict {
-	found := false
-	for _, target := range targetsOf(object) {
-		sections, _ := c.sectionsOf(object, target)
-		found = found || len(sections) > 0
-		for _, p := range c.policiesOf(api.BackendTLSPolicy, target) {
-			if p == object {
-				break
-			}
-			others, _ := c.sectionsOf(p, target)
-			for _, s := range sections {
-				if slices.Contains(others, s) {
-					return verdict{string(gatewayv1.PolicyReasonConflicted),
-						fmt.Sprintf("spec.targetRefs: %s is older and targets %s too", p.Key, target)}
-				}
-			}
-		}
-	}
-	if !found {
-		return verdict{string(gatewayv1.PolicyReasonTargetNotFound), "spec.targetRefs: no target of the policy exists"}
-	}
-	return verdict{}
-}
-
-// maxAncestors is the largest number of ancestors in the status of a policy.
-const maxAncestors = 16
-
-// policyStatus returns the status of a policy: an entry with the two verdicts for each Gateway that
-// accepted a route to a target, at most maxAncestors. It returns nil if there is no such Gateway.
-// The Gateways are sorted by name.
-func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
-	gateways := map[name]string{}
-	for _, target := range targetsOf(object) {
-		maps.Copy(gateways, c.gatewaysTo(target))
-	}
-	names := slices.SortedFunc(maps.Keys(gateways), compareNames)
-	if len(names) == 0 {
-		return nil
-	}
-	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
-	s := &gatewayv1.PolicyStatus{}
-	for _, n := range names[:min(len(names), maxAncestors)] {
-		list := conditionList{generation: object.Generation}
-		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted),
-			"The policy is accepted", accepted)
-		list.add(string(gatewayv1.BackendTLSPolicyConditionResolvedRefs),
-			string(gatewayv1.BackendTLSPolicyReasonResolvedRefs),
-			"All references are resolved", resolved)
-		namespace := gatewayv1.Namespace(n.Namespace)
-		s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
-			AncestorRef: gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace,
-				Name: gatewayv1.ObjectName(n.Name)},
-			ControllerName: gatewayv1.GatewayController(gateways[n]), Conditions: list.list,
-		})
-	}
-	return &Status{Generation: object.Generation, Value: s}
 }

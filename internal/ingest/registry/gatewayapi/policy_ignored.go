@@ -40,7 +40,7 @@ func ignoredStatus(policy *config.Config) *Status {
 			AncestorRef: gatewayv1.ParentReference{
 				Group: &t.Group, Kind: &t.Kind, Name: t.Name, SectionName: t.SectionName,
 			},
-			ControllerName: gatewayv1.GatewayController(ControllerName), Conditions: list.list,
+			ControllerName: gatewayv1.GatewayController(MeshControllerName), Conditions: list.list,
 		})
 	}
 	return &Status{Generation: policy.Generation, Value: s}

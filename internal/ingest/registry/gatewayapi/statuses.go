@@ -5,7 +5,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
-// Names of the controllers in GatewayClass.spec.controllerName and RouteParentStatus.
+// Names of the controllers in GatewayClass.spec.controllerName and in statuses.
 const (
 	// ControllerName is the controller of the classes for which gateways are deployed. Routes whose
 	// parents are Services or ServiceEntries carry it too.
@@ -13,6 +13,9 @@ const (
 	// UnmanagedControllerName is the controller of the class istio-remote, for gateways that run
 	// elsewhere.
 	UnmanagedControllerName = "istio.io/unmanaged-gateway"
+	// MeshControllerName is the controller in the entries of policies for their targets, as in
+	// Istio. It applies the policies to the mesh.
+	MeshControllerName = "istio.io/mesh-controller"
 )
 
 // Status is the desired status of one object. It is immutable.

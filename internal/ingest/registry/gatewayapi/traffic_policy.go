@@ -182,7 +182,7 @@ func (c *Converter) trafficPolicyStatus(object *config.Config) (*Status, []confi
 		if i < maxAncestors {
 			s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
 				AncestorRef:    gatewayv1.ParentReference{Group: &t.Group, Kind: &t.Kind, Name: t.Name},
-				ControllerName: gatewayv1.GatewayController(ControllerName), Conditions: list.list,
+				ControllerName: gatewayv1.GatewayController(MeshControllerName), Conditions: list.list,
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -161,7 +162,7 @@ func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 
 // desiredStatuses returns functions that read the statuses of the newest batch whenever they are
 // called. Get returns false for an object without a status. Kinds returns the kinds of objects with
-// one, and IsOwn reports true for both controllers of this project.
+// one, and IsOwn reports true for the controllers of this project.
 func (c *Controller) desiredStatuses() status.DesiredStatuses {
 	statuses := c.o.Converter.Statuses
 	return status.DesiredStatuses{
@@ -180,7 +181,9 @@ func (c *Controller) desiredStatuses() status.DesiredStatuses {
 			return kinds
 		},
 		IsOwn: func(controller string) bool {
-			return controller == gatewayapi.ControllerName || controller == gatewayapi.UnmanagedControllerName
+			return slices.Contains([]string{
+				gatewayapi.ControllerName, gatewayapi.UnmanagedControllerName, gatewayapi.MeshControllerName,
+			}, controller)
 		},
 	}
 }

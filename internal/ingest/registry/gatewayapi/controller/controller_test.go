@@ -148,7 +148,7 @@ func TestDesiredStatuses(t *testing.T) {
 		}
 	}
 	for controller, own := range map[string]bool{
-		"istio.io/gateway-controller": true, "istio.io/unmanaged-gateway": true, "example.com/other": false, "": false,
+		"istio.io/gateway-controller": true, "istio.io/unmanaged-gateway": true, "istio.io/mesh-controller": true, "example.com/other": false, "": false,
 	} {
 		if d.IsOwn(controller) != own {
 			t.Errorf("controller %q is our own: %v", controller, !own)
