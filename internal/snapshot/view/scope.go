@@ -58,7 +58,9 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 		spec = config.Spec[*networking.Sidecar](sidecar)
 	}
 	c := catalogOf(s, catalogKeyOf(k))
-	all := visible{services: c.visible, virtualServices: visibleVirtualServices(s, namespace)}
+	all := visible{
+		services: c.visible, virtualServices: visibleVirtualServices(s, namespace), isPublic: publicServices(s),
+	}
 	sc := &scope{trafficPolicy: outboundTrafficPolicy(s.Settings, sidecar)}
 	if len(spec.GetEgress()) == 0 {
 		sc.egress = []*Egress{{Services: c.services, VirtualServices: all.virtualServices}}
@@ -80,6 +82,7 @@ func compareServices(a, b *mesh.Service) int { return strings.Compare(string(a.H
 type visible struct {
 	services        []*mesh.Service
 	virtualServices []*snapshot.VirtualService
+	isPublic        func(*mesh.Service) bool // see publicServices
 }
 
 // catalog contains the services that a namespace sees without a Sidecar. It does not depend on
@@ -108,7 +111,7 @@ func catalogKeyOf(k Key) catalogKey {
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	return snapshot.Derive(s.Catalog, k, func() *catalog {
 		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}
-		c.services = k.preferredServices(c.visible)
+		c.services = k.preferredServices(c.visible, publicServices(s))
 		for _, svc := range c.services {
 			c.byHost[svc.Host] = svc
 		}
@@ -135,14 +138,11 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	return list
 }
 
-// isExported reports whether a service is visible in namespace: its exportTo, or if that is empty
-// defaults, contains the namespace by name, "*", or "." for the service's own. If both lists are
-// empty it returns true. "~" without "*" hides the service from all namespaces.
+// isExported reports whether a service is visible in namespace: its exports (exportsOf) contain the
+// namespace by name, "*", or "." for the service's own. If there are none it returns true. "~"
+// without "*" hides the service from all namespaces.
 func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
-	to := svc.ExportTo
-	if len(to) == 0 {
-		to = defaults
-	}
+	to := exportsOf(svc, defaults)
 	if len(to) == 0 {
 		return true
 	}
@@ -151,6 +151,24 @@ func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	}
 	return !slices.Contains(to, "~") &&
 		(slices.Contains(to, namespace) || svc.Namespace == namespace && slices.Contains(to, "."))
+}
+
+// exportsOf returns the exportTo of a service, or if that is empty defaults.
+func exportsOf(svc *mesh.Service, defaults []string) []string {
+	if len(svc.ExportTo) == 0 {
+		return defaults
+	}
+	return svc.ExportTo
+}
+
+// publicServices returns a function that reports whether a service of s is exported to all
+// namespaces.
+func publicServices(s *snapshot.Snapshot) func(*mesh.Service) bool {
+	defaults := s.Settings.Mesh.DefaultServiceExportTo
+	return func(svc *mesh.Service) bool {
+		to := exportsOf(svc, defaults)
+		return len(to) == 0 || slices.Contains(to, "*")
+	}
 }
 
 // visibleVirtualServices returns the VirtualServices for sidecars that namespace sees, sorted by
@@ -177,8 +195,8 @@ func sortByExport(list []*snapshot.VirtualService) {
 // preference decides between services of several namespaces with the same hostname.
 type preference struct {
 	namespace string
-	// gateway is set for proxies of type router, which prefer a Kubernetes Service to a
-	// ServiceEntry of their own namespace.
+	// gateway is set for proxies of type router, which do not prefer services of their own
+	// namespace.
 	gateway bool
 }
 
@@ -189,10 +207,10 @@ func preferenceOf(k Key) preference {
 
 // preferredServices returns one service of list per hostname, sorted by hostname: the service that
 // p.prefers over the others. list is not modified.
-func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
+func (p preference) preferredServices(list []*mesh.Service, isPublic func(*mesh.Service) bool) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
-		if b := best[svc.Host]; b == nil || p.prefers(svc, b) {
+		if b := best[svc.Host]; b == nil || p.prefers(svc, b, isPublic) {
 			best[svc.Host] = svc
 		}
 	}
@@ -204,20 +222,19 @@ func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 	return out
 }
 
-// prefers reports whether a takes precedence over b of the same hostname. Sidecars prefer a service
-// of their own namespace, then one of Kubernetes, then the oldest, as in Istio: a ServiceEntry
-// overrides a host for its namespace. Gateways prefer one of Kubernetes, then their own namespace.
-// Of services of one age, the first namespace by name is preferred.
-func (p preference) prefers(a, b *mesh.Service) bool {
-	ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace
-	if ownA != ownB && !p.gateway {
+// prefers reports whether a takes precedence over b of the same hostname, as in Istio. Sidecars
+// prefer a service of their own namespace: a ServiceEntry overrides a host for its namespace. Then,
+// and for gateways first, a service of Kubernetes is preferred, then one that is not public, then
+// the oldest. Of services of one age, the first namespace by name is preferred.
+func (p preference) prefers(a, b *mesh.Service, isPublic func(*mesh.Service) bool) bool {
+	if ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace; ownA != ownB && !p.gateway {
 		return ownA
 	}
 	if ak, bk := a.Provider == mesh.Kubernetes, b.Provider == mesh.Kubernetes; ak != bk {
 		return ak
 	}
-	if ownA != ownB {
-		return ownA
+	if publicA, publicB := isPublic(a), isPublic(b); publicA != publicB {
+		return publicB
 	}
 	if !a.Created.Equal(b.Created) {
 		return a.Created.Before(b.Created)
@@ -318,7 +335,7 @@ func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *E
 			services = append(services, svc)
 		}
 	}
-	e.Services = p.preferredServices(services)
+	e.Services = p.preferredServices(services, all.isPublic)
 	return e
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/google/go-cmp/cmp"
@@ -360,6 +361,43 @@ func TestOneServicePerHostname(t *testing.T) {
 		v := Build(s, KeyFor(s, proxy(namespace, "p", "10.0.0.1")))
 		if len(v.Services) != 1 || v.Service("ext.example.com").Namespace != want {
 			t.Errorf("seen from %s: %s's, want %s's", namespace, v.Service("ext.example.com").Namespace, want)
+		}
+	}
+}
+
+// TestOwnAndExportedServicesOfOneHost tests which of several ServiceEntries of a host takes
+// precedence: for sidecars that of their own namespace, then, and for gateways first, one that is
+// not exported to all namespaces, then the oldest.
+func TestOwnAndExportedServicesOfOneHost(t *testing.T) {
+	const host = "api.example.com"
+	entry := func(ns string, created int64, to ...string) mesh.Event {
+		return mesh.Event{Service: mesh.Service{
+			ServiceKey: mesh.ServiceKey{Namespace: ns, Host: host}, Provider: mesh.External, Created: time.Unix(created, 0), ExportTo: to,
+		}.Sealed()}
+	}
+	sidecar := object(t, api.Sidecar, "gw", "s", &networking.Sidecar{Egress: []*networking.IstioEgressListener{{Hosts: []string{"*/*"}}}})
+	for _, tt := range []struct {
+		name             string
+		objects          []mesh.Event
+		gateway, sidecar string
+	}{
+		{"a public one of its own namespace, and an older one", []mesh.Event{entry("a", 1), entry("gw", 5)}, "a", "gw"},
+		{"a private one of its own namespace, and an older one", []mesh.Event{entry("a", 1), entry("gw", 5, ".")}, "gw", "gw"},
+		{"one for its namespace, and an older one for all", []mesh.Event{entry("a", 1, "*"), entry("b", 5, "gw")}, "b", "b"},
+		{"one for all and its namespace, and an older one for all", []mesh.Event{entry("a", 1), entry("b", 5, "gw", "*")}, "a", "a"},
+		{"two for its namespace", []mesh.Event{entry("b", 5, "gw"), entry("c", 3, "gw", "x")}, "c", "c"},
+		{"as by default, of which one is for all", []mesh.Event{
+			{Settings: &mesh.Settings{Mesh: &meshconfig.MeshConfig{DefaultServiceExportTo: []string{"gw"}}}}, entry("a", 1, "*"), entry("b", 5),
+		}, "b", "b"},
+		{"a Sidecar", []mesh.Event{entry("a", 1, "*"), entry("b", 5, "gw"), sidecar}, "b", "b"},
+	} {
+		s := apply(tt.objects...)
+		for kind, want := range map[mesh.ProxyType]string{mesh.RouterProxy: tt.gateway, mesh.SidecarProxy: tt.sidecar} {
+			p := proxy("gw", "p", "10.0.0.1")
+			p.Type = kind
+			if got := Build(s, KeyFor(s, p)).Service(host).Namespace; got != want {
+				t.Errorf("%s: a %s uses the service of namespace %s, want %s", tt.name, kind, got, want)
+			}
 		}
 	}
 }
