@@ -282,6 +282,57 @@ func TestJoinedServiceNamesItsObjects(t *testing.T) {
 	}
 }
 
+// TestSettingsOfImports: a service of the cluster set whose cluster does not have the Service has the
+// settings of the Service in another cluster, as long as that exists.
+func TestSettingsOfImports(t *testing.T) {
+	usual := mesh.ServiceKey{Namespace: "default", Host: "web.default.svc.cluster.local"}
+	key := mesh.ServiceKey{Namespace: "default", Host: "web.default.svc.clusterset.local"}
+	imported := mesh.Event{Service: mesh.Service{
+		ServiceKey: key, Provider: mesh.Kubernetes, Cluster: "local", Name: "web", Resolution: mesh.Static, Addresses: []string{"10.0.0.1"},
+		Ports: []mesh.Port{{Name: "port", Number: 80}}, SettingsOf: usual.Host, From: config.Key{Kind: "ServiceImport", Namespace: "default", Name: "web"},
+	}.Sealed()}
+	remote := func(edit func(*mesh.Service)) mesh.Event {
+		s := mesh.Service{
+			ServiceKey: usual, Provider: mesh.Kubernetes, Cluster: "remote", Name: "web", Resolution: mesh.Static, Addresses: []string{"10.9.0.1"},
+			Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}}, ExportTo: []string{"."}, TrafficDistribution: "PreferClose",
+			Accounts: []string{"a"}, Labels: map[string]string{"app": "web"}, Selector: map[string]string{"app": "web"}, SelectsWorkloadEntries: true,
+			External: []string{"192.0.2.1"}, From: config.Key{Kind: "Service", Namespace: "default", Name: "web"},
+		}
+		edit(&s)
+		return mesh.Event{Service: s.Sealed()}
+	}
+	same := func(*mesh.Service) {}
+	gone, entry := remote(same), remote(func(s *mesh.Service) { s.Provider = mesh.External })
+	gone.Op = mesh.Delete
+	for _, c := range []struct {
+		name   string
+		events []mesh.Event
+		want   string
+	}{
+		{"alone", []mesh.Event{imported}, "port [] []"},
+		{"before the Service", []mesh.Event{imported, remote(same)}, "http [.] [a] PreferClose"},
+		{"after the Service", []mesh.Event{remote(same), imported}, "http [.] [a] PreferClose"},
+		{"with a changed Service", []mesh.Event{remote(same), imported, remote(func(s *mesh.Service) { s.ExportTo = nil })}, "http [] [a] PreferClose"},
+		{"after the Service is deleted", []mesh.Event{remote(same), imported, gone}, "port [] []"},
+		{"of a headless Service", []mesh.Event{imported, remote(func(s *mesh.Service) { s.Resolution = mesh.Passthrough })}, "port [] []"},
+		{"beside a ServiceEntry of its usual host", []mesh.Event{imported, entry}, "port [] []"},
+	} {
+		b := snapshot.NewBuilder(snapshot.Options{Cluster: "local"})
+		for _, e := range c.events {
+			if _, d := b.Apply(e); len(d.Services) == 0 {
+				t.Errorf("%s: %s changes no service", c.name, e.Service.Host)
+			}
+		}
+		s := b.Current().Service(key)
+		if got := strings.TrimSpace(fmt.Sprint(s.Ports[0].Name, " ", s.ExportTo, " ", s.Accounts, " ", s.TrafficDistribution)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if s.Cluster != "local" || !slices.Equal(s.Addresses, []string{"10.0.0.1"}) || s.From.Kind != "ServiceImport" || s.Selector != nil || s.External != nil {
+			t.Errorf("%s: %+v", c.name, s)
+		}
+	}
+}
+
 // TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local
 // definition takes precedence. The others add accounts, and addresses for callers in their cluster,
 // and all of it is removed with them.

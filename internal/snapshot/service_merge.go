@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// mergeService merges all definitions of a service into the first one. It returns nil if there is
-// none, and the first one itself if no other is merged. Kubernetes Services of other clusters add
+// mergeService merges all definitions of a service, with their settings (withSettings), into the
+// first one. It returns nil if there is none, and the first one itself if no other is merged. Kubernetes Services of other clusters add
 // addresses and accounts, ServiceEntries with equal resolution, selector and exportTo also new
 // ports, services of several datacenters of Consul only ports, and all others only endpoints
 // (edit.entryEndpoints, edit.consulEndpoints). It replaces the service's Problems: Warnings about
@@ -23,9 +23,10 @@ func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 		e.setProblems(joinSource, &mesh.Problems{Scope: scopeOf(k)})
 		return nil
 	}
-	j := serviceMerge{first: list[0], merged: *list[0]}
+	j := serviceMerge{first: e.withSettings(list[0])}
+	j.merged = *j.first
 	for _, s := range list[1:] {
-		j.addDefinition(s)
+		j.addDefinition(e.withSettings(s))
 	}
 	for i := range j.problems {
 		if c := e.configs.Get(j.problems[i].Key); c != nil {

@@ -29,6 +29,35 @@ func (e *edit) applyService(op mesh.Op, s *mesh.Service) {
 	e.setDefinitions(s.ServiceKey, claims)
 	add(&e.delta.Services, s.ServiceKey)
 	e.dirtyEndpoints[s.ServiceKey] = struct{}{}
+	e.markImports(s)
+}
+
+// markImports marks the service of the cluster set that has the settings of s, a changed definition
+// (mesh.Service.SettingsOf). It does nothing if there is none.
+func (e *edit) markImports(s *mesh.Service) {
+	if s.Provider != mesh.Kubernetes {
+		return
+	}
+	k := mesh.ServiceKey{Namespace: s.Namespace, Host: mesh.ClusterSetHost(s.Namespace, s.Name)}
+	if slices.ContainsFunc(e.definitions.byKey[k], func(d *mesh.Service) bool { return d.SettingsOf == s.Host }) {
+		add(&e.delta.Services, k)
+		e.dirtyEndpoints[k] = struct{}{}
+	}
+}
+
+// withSettings returns the definition s of a service of the cluster set with the settings of its
+// Service in another cluster, by precedence (compareDefinitions). It returns s itself without
+// SettingsOf, and if no cluster has the Service with cluster IPs.
+func (e *edit) withSettings(s *mesh.Service) *mesh.Service {
+	if s.SettingsOf == "" {
+		return s
+	}
+	for _, of := range e.definitions.byKey[mesh.ServiceKey{Namespace: s.Namespace, Host: s.SettingsOf}] {
+		if of.Provider == mesh.Kubernetes && of.Resolution == mesh.Static {
+			return of.WithImport(s)
+		}
+	}
+	return s
 }
 
 // isSameDefinition reports whether two definitions come from the same object of the same registry

@@ -9,6 +9,11 @@ type Hostname string
 // API: "reviews.default.svc.clusterset.local".
 const ClusterSetDomain = "clusterset.local"
 
+// ClusterSetHost returns the hostname in the cluster set of the Service with this namespace and name.
+func ClusterSetHost(namespace, name string) Hostname {
+	return Hostname(name + "." + namespace + ".svc." + ClusterSetDomain)
+}
+
 // OfClusterSet reports whether the name belongs to a service of the cluster set (Multi-Cluster
 // Services API). DNS search domains do not include such names: short names resolve to services of
 // the caller's mesh.

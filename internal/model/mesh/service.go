@@ -141,6 +141,9 @@ type Service struct {
 	// RacesAddresses makes proxies try all addresses that DNS returns for a host at the same time, and
 	// use the first that accepts the connection. It applies to the resolution DNS only.
 	RacesAddresses bool `json:",omitempty"`
+	// SettingsOf is the usual host of a service of the cluster set whose cluster does not have the
+	// Service. A snapshot then uses the settings of that Service in another cluster (WithImport).
+	SettingsOf Hostname `json:",omitempty"`
 	// From is the object that defines the service.
 	From config.Key
 	// Also are further objects that define the same host and have added to the service. Registries
@@ -156,6 +159,17 @@ type Service struct {
 func (s Service) Sealed() *Service {
 	s.Hash = contentHash(s)
 	return &s
+}
+
+// WithImport returns a service of the cluster set with the settings and ports of the Kubernetes
+// Service s, sealed. Its key, cluster, addresses and object are those of i, the service of a
+// ServiceImport. It has no selector, because s selects the workloads.
+func (s *Service) WithImport(i *Service) *Service {
+	out := *s
+	out.ServiceKey, out.Cluster, out.Addresses, out.From = i.ServiceKey, i.Cluster, i.Addresses, i.From
+	out.Selector, out.SelectsPods, out.SelectsWorkloadEntries = nil, false, false
+	out.External, out.ExternalPorts, out.Hash = nil, nil, 0
+	return out.Sealed()
 }
 
 // AppendObjects appends the objects that define the service, From first. It appends none if From is

@@ -72,10 +72,7 @@ func (c *Converter) setImport(k name, now *config.Config) {
 // clusterSetKey returns the key of the Service k under its hostname in the cluster set,
 // name.namespace.svc.clusterset.local.
 func clusterSetKey(k name) mesh.ServiceKey {
-	return mesh.ServiceKey{
-		Namespace: k.Namespace,
-		Host:      mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + mesh.ClusterSetDomain),
-	}
+	return mesh.ServiceKey{Namespace: k.Namespace, Host: mesh.ClusterSetHost(k.Namespace, k.Name)}
 }
 
 // flushImports converts the marked ServiceImports, emits their services and Problems, and clears
@@ -88,9 +85,9 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 }
 
 // importedService returns the service of a ServiceImport, with sorted addresses. If the Service of
-// this name has cluster IPs, it is a copy of that with the import's addresses and no selector. It
-// returns nil if the import has no valid address (headless, or not assigned yet). Invalid addresses
-// and ports are reported in wrong.
+// this name has cluster IPs, it has the settings of that (mesh.Service.WithImport), and if the
+// cluster does not have the Service, SettingsOf. It returns nil if the import has no valid address
+// (headless, or not assigned yet). Invalid addresses and ports are reported in wrong.
 func (c *Converter) importedService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*mcsv1beta1.ServiceImport](object).Spec
 	var addresses []string
@@ -107,19 +104,19 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 	}
 	slices.Sort(addresses)
 	s := mesh.Service{
+		ServiceKey: clusterSetKey(k), Addresses: addresses, From: object.Key,
 		Provider: mesh.Kubernetes, Cluster: c.options.Cluster, Name: k.Name, Ports: importedPorts(spec.Ports, wrong),
 		Resolution: mesh.Static,
 		Labels:     object.Labels, Created: object.Created.UTC(), Session: c.options.Labels.SessionOf(object.Labels),
 		NodeLocal: spec.InternalTrafficPolicy != nil &&
 			*spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 	}
-	if own := c.emitted.services.Value(k); own != nil && own.Resolution == mesh.Static {
-		s = *own
-		s.External, s.ExternalPorts, s.Hash = nil, nil, 0
+	switch own := c.emitted.services.Value(k); {
+	case own == nil:
+		s.SettingsOf = c.serviceKey(k).Host
+	case own.Resolution == mesh.Static:
+		return own.WithImport(&s)
 	}
-	// The Service itself selects the pods.
-	s.Selector, s.SelectsPods, s.SelectsWorkloadEntries = nil, false, false
-	s.ServiceKey, s.Addresses, s.From = clusterSetKey(k), addresses, object.Key
 	return s.Sealed()
 }
 

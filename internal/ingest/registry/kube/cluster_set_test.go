@@ -77,12 +77,12 @@ func TestImportedService(t *testing.T) {
 	}
 	alone := find(converted(t, o, reviewsImport))
 	if alone == nil || !cmp.Equal(alone.Addresses, []string{"10.98.0.1", "10.98.0.2"}) || alone.Ports[0].Number != 81 || alone.Ports[0].Protocol != mesh.HTTP ||
-		alone.Labels["app"] != "imported" || alone.From.Kind != api.ServiceImport || alone.Selector != nil {
+		alone.Labels["app"] != "imported" || alone.From.Kind != api.ServiceImport || alone.Selector != nil || alone.SettingsOf != reviewsHost {
 		t.Errorf("by itself: %+v", alone)
 	}
 	beside := find(converted(t, o, reviewsImport, reviewsService))
 	if beside == nil || !cmp.Equal(beside.Addresses, []string{"10.98.0.1", "10.98.0.2"}) || beside.Ports[0].Number != 9080 || beside.Selector != nil ||
-		beside.Labels["app"] != "reviews" || beside.Name != "reviews" || beside.From.Kind != api.ServiceImport {
+		beside.Labels["app"] != "reviews" || beside.Name != "reviews" || beside.SettingsOf != "" || beside.From.Kind != api.ServiceImport {
 		t.Errorf("beside the Service: %+v", beside)
 	}
 	if s := find(converted(t, o, edit(t, reviewsImport, "ips: [10.98.0.2, 10.98.0.1], ", ""))); s != nil {
