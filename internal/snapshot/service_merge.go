@@ -12,11 +12,12 @@ import (
 )
 
 // mergeService merges all definitions of a service, with their settings (withSettings), into the
-// first one. It returns nil if there is none, and the first one itself if no other is merged. Kubernetes Services of other clusters add
-// addresses and accounts, ServiceEntries with equal resolution, selector and exportTo also new
-// ports, services of several datacenters of Consul only ports, and all others only endpoints
-// (edit.entryEndpoints, edit.consulEndpoints). It replaces the service's Problems: Warnings about
-// parts that are ignored or differ, perhaps several for a definition. Other registries have none.
+// first one. It returns nil if there is none, and the first one itself if no other is merged.
+// Kubernetes Services of other clusters add addresses and accounts, ServiceEntries with equal
+// resolution, selector and exportTo also new ports, services of several datacenters of Consul only
+// ports, and all others only endpoints (edit.entryEndpoints, edit.consulEndpoints). It replaces the
+// service's Problems: Warnings about parts that are ignored or differ, perhaps several for a
+// definition. Other registries have none.
 func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 	list := e.definitions.byKey[k]
 	if len(list) == 0 {

@@ -41,7 +41,8 @@ func DefaultGatewayAPI() GatewayAPI {
 func (o Options) GatewayConverter(r *recovery.Recorder) gatewayapi.Options {
 	return gatewayapi.Options{
 		Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Deploys: o.ConfigFromCluster(),
-		HTTP3: o.Features.QUICListeners, IgnoreHostnames: !o.GatewayAPI.BindServices, InferencePools: o.Features.InferencePools,
+		HTTP3: o.Features.QUICListeners, IgnoreHostnames: !o.GatewayAPI.BindServices,
+		InferencePools:  o.Features.InferencePools,
 		ClusterSetHosts: o.Registry.ClusterSet.Exports && o.Registry.ClusterSet.Hosts,
 		MeshSessions:    o.Features.PersistentSessions, Recovery: r,
 	}

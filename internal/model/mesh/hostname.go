@@ -9,7 +9,7 @@ type Hostname string
 // API: "reviews.default.svc.clusterset.local".
 const ClusterSetDomain = "clusterset.local"
 
-// ClusterSetHost returns the hostname in the cluster set of the Service with this namespace and name.
+// ClusterSetHost returns the hostname in the cluster set of a Service.
 func ClusterSetHost(namespace, name string) Hostname {
 	return Hostname(name + "." + namespace + ".svc." + ClusterSetDomain)
 }

@@ -30,7 +30,8 @@ type routed struct {
 // has no such parent.
 type routeReaders struct{ gateways, mesh *routeReader }
 
-// readRoute returns the conversions of the rules of a route of any kind for the parents of attachments.
+// readRoute returns the conversions of the rules of a route of any kind for the parents of
+// attachments.
 func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) routeReaders {
 	var both routeReaders
 	for _, a := range attachments {
