@@ -174,6 +174,14 @@ func (s *Snapshot) foreignTo(list []*config.Config) func(*config.Config) bool {
 	}
 }
 
+// HasGatewayAccounts reports whether at least one of the Gateways with the given names permits its
+// private keys to one service account only (GatewayExtension.ServiceAccount).
+func (s *Snapshot) HasGatewayAccounts(names GatewayNames) bool {
+	return slices.ContainsFunc(s.gatewaysNamed(names), func(c *config.Config) bool {
+		return c.Extension != nil && c.Extension.Gateway != nil && c.Extension.Gateway.ServiceAccount != ""
+	})
+}
+
 // gatewaysNamed returns a new list of the Gateways with the given names, in their order.
 // Gateways that no longer exist are left out.
 func (s *Snapshot) gatewaysNamed(names GatewayNames) []*config.Config {

@@ -74,9 +74,9 @@ func listenerScope(k view.Key) view.Key {
 }
 
 // gatewayScope returns the part of the Key that a gateway's listeners depend on: listenerScope, the
-// Gateways that select it, its server credentials, whether it has a server of credentials, and
-// policies. Of SecretAccess, only the value SecretsDenied is included. It is zero for other proxies,
-// which share the empty output.
+// Gateways that select it, its server credentials, whether it has a server of credentials, its
+// service account, and policies. Of SecretAccess, only the value SecretsDenied is included. It is
+// zero for other proxies, which share the empty output.
 func gatewayScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -85,6 +85,7 @@ func gatewayScope(k view.Key) view.Key {
 	scope.AttachedObjects = k.ObjectsFor(view.GatewayReader)
 	scope.Gateway, scope.ServerCredentials, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.PoliciesInside
 	scope.CredentialServer = k.CredentialServer
+	scope.ServiceAccount = k.ServiceAccount
 	if k.SecretAccess == view.SecretsDenied { // Other states of the secrets do not affect listeners.
 		scope.SecretAccess = k.SecretAccess
 	}

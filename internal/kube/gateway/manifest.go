@@ -60,10 +60,15 @@ func (in *input) manifests() []manifest {
 	}
 }
 
-// serviceAccount returns the name of the ServiceAccount: that of the Gateway's annotation, or else
-// the Deployment's name.
+// serviceAccount returns the name of the ServiceAccount (ServiceAccountName).
 func (in *input) serviceAccount() string {
-	return cmp.Or(in.meta.GetAnnotations()[annotation.GatewayServiceAccount.Name], in.ObjectName)
+	return ServiceAccountName(in.meta.GetAnnotations(), in.ObjectName)
+}
+
+// ServiceAccountName returns the name of the ServiceAccount of a Gateway with these annotations: the
+// one in gateway.istio.io/service-account, or else objectName, the Deployment's name.
+func ServiceAccountName(annotations map[string]string, objectName string) string {
+	return cmp.Or(annotations[annotation.GatewayServiceAccount.Name], objectName)
 }
 
 func (in *input) selector() map[string]string { return map[string]string{nameLabel: in.Gateway.Name} }

@@ -37,6 +37,9 @@ type GatewayExtension struct {
 	// Managed is set if proxies are deployed for the Gateway: none of its addresses names a Service
 	// of proxies that run already.
 	Managed bool `json:",omitempty"`
+	// ServiceAccount is the only service account of the Gateway's namespace whose proxies may have
+	// the private keys that the Gateway names; "" permits all.
+	ServiceAccount string `json:",omitempty"`
 	// RouteNamespaces are the namespaces whose VirtualServices may be bound to the listener, sorted;
 	// "*" alone permits all. VirtualServices with an Extension need no permission here.
 	RouteNamespaces []string `json:",omitempty"`
@@ -49,6 +52,13 @@ type GatewayExtension struct {
 func (x *GatewayExtension) PermitsRoute(c *Config) bool {
 	return x == nil || c.Extension != nil || slices.Contains(x.RouteNamespaces, "*") ||
 		slices.Contains(x.RouteNamespaces, c.Namespace)
+}
+
+// PermitsAccount reports whether proxies of a service account of the Gateway's namespace may have
+// the private keys that the Gateway names. It returns true for "", a proxy without an authenticated
+// account, and for nil.
+func (x *GatewayExtension) PermitsAccount(account string) bool {
+	return x == nil || x.ServiceAccount == "" || account == "" || x.ServiceAccount == account
 }
 
 // BackendTLS is the TLS of connections to a host. It fills in the TLS settings that users'

@@ -43,6 +43,9 @@ type Key struct {
 	LogService bool
 	// SecretAccess is whether the proxy may be sent private keys of its namespace.
 	SecretAccess SecretAccess
+	// ServiceAccount is the authenticated service account of a gateway, set only if a Gateway that
+	// selects it permits its private keys to one account. It is "" without an authenticated account.
+	ServiceAccount string
 	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig, and entries of its
 	// metadata, that override the mesh's, in the form of Settings.WithProxyConfig.
 	ProxyConfigOverrides string
@@ -119,6 +122,9 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	if p.Type == mesh.RouterProxy {
 		k.Gateway = gatewayKeyFor(s, p, labels)
+		if s.HasGatewayAccounts(k.Gateways) {
+			k.ServiceAccount = p.Account.Name
+		}
 	}
 	return k
 }

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -62,9 +63,10 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 }
 
 // isWithheld reports whether the gateway may not read the server's certificates, and then adds a
-// Problem. Either its account has no right to read Secrets, or no ReferenceGrant lets Gateways of
-// its namespace use a Secret of another one. The latter is not checked for listeners of the Gateway
-// API. Such a server is not served, because Envoy keeps a withdrawn secret as long as it is in use.
+// Problem. Its account has no right to read Secrets or is not the one of a deployed Gateway, or no
+// ReferenceGrant lets Gateways of its namespace use a Secret of another one. The latter is not
+// checked for listeners of the Gateway API. Such a server is not served, because Envoy keeps a
+// withdrawn secret as long as it is in use.
 func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false
@@ -78,6 +80,11 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
+		case n.Store == mesh.GatewaySecret && !permitsAccount(s.Object, p.v.Key.ServiceAccount):
+			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways with the service account "+
+				p.v.Key.ServiceAccount+" do not serve this: the proxies of the Gateway have the service account "+
+				s.Object.Extension.Gateway.ServiceAccount)
+			return true
 		case n.Store == mesh.GatewaySecret && n.Namespace != own && !s.IsListener() && // The converter checks those.
 			(s.Object.Namespace != own || !p.v.Snapshot.IsReferenceGranted(own, n.Namespace, n.Object)):
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
@@ -86,6 +93,12 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 		}
 	}
 	return false
+}
+
+// permitsAccount reports whether proxies of a service account may have the keys that the Gateway c
+// names (GatewayExtension.PermitsAccount). It returns true for Gateways without an Extension.
+func permitsAccount(c *config.Config, account string) bool {
+	return c.Extension == nil || c.Extension.Gateway.PermitsAccount(account)
 }
 
 // overQUIC returns the listener for HTTP/3 that accompanies s: the same servers at the same port of

@@ -36,6 +36,7 @@ func Public(v *view.View, n mesh.SecretName) bool {
 //     (view.SecretAccess);
 //   - "kubernetes-gateway://": Secrets that are named by a Gateway of that namespace which selects
 //     the proxy. The authors of Gateways decide; the rights of the proxy's account are not checked.
+//     For a Gateway whose proxies are deployed, the account must be theirs.
 //     A Secret of another namespace also requires a ReferenceGrant there, unless the Gateway was
 //     converted from the Gateway API: the converter has checked it.
 //
@@ -58,17 +59,18 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 // gatewayNames reports whether a Gateway of the proxies' own namespace that selects them names the
 // credential, also as client certificate, and whether such a Gateway was converted from the Gateway
 // API. The converter has then checked the ReferenceGrants, of ListenerSets in other namespaces too.
-// It ignores Gateways in other namespaces.
+// It ignores Gateways in other namespaces, and for another service account than the proxies'. A
+// proxy that was verified by its connection alone has no account, and is not limited by these.
 func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 	matches := func(credential string) bool {
 		have, ok := mesh.CredentialName(credential)
 		return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
 	}
 	for _, c := range v.Snapshot.Gateways(v.Key.Gateways) {
-		if c.Namespace != v.Key.Namespace {
+		x := c.Extension
+		if c.Namespace != v.Key.Namespace || x != nil && !x.Gateway.PermitsAccount(v.Key.ServiceAccount) {
 			continue
 		}
-		x := c.Extension
 		has := x != nil && x.Gateway != nil && x.Gateway.ClientCertificate != "" && matches(x.Gateway.ClientCertificate)
 		for _, s := range config.Spec[*networking.Gateway](c).GetServers() {
 			has = has || slices.ContainsFunc(credentialsOf(s.GetTls()), matches)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -153,4 +155,80 @@ func TestDemandOf(t *testing.T) {
 	if got := strings.Join(Expected(s, known), " "); got != want {
 		t.Errorf("expected are %s, want %s", got, want)
 	}
+}
+
+// TestKeysOfDeployedGateways: the private keys that a deployed Gateway names are sent to its own
+// service account only, unless the account may read the Secret anyway.
+func TestKeysOfDeployedGateways(t *testing.T) {
+	a, key := newAuthority("a"), pki.NewKey()
+	content := map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)}
+	m := fixture.New(t, []byte(manifest("Secret", "shop", "named", content)+manifest("Secret", "vault", "granted", content)), nil)
+	listener := func(account string) mesh.Event {
+		spec := &networking.Gateway{
+			Selector: map[string]string{"app": "gateway"},
+			Servers: []*networking.Server{{
+				Port:  &networking.Port{Number: 443, Name: "https", Protocol: "HTTPS"},
+				Hosts: []string{"*"},
+				Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialNames: []string{
+					"kubernetes-gateway://shop/named", "kubernetes-gateway://vault/granted",
+				}},
+			}},
+		}
+		x := &config.Extension{Gateway: &config.GatewayExtension{OwnNamespace: true, ServiceAccount: account}}
+		c, err := config.New(config.Meta{Key: config.Key{Kind: api.Gateway, Namespace: "shop", Name: "edge"}, Extension: x}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mesh.Event{Config: c}
+	}
+	m.Send(listener("edge-istio"), mesh.Event{SecretAccess: &mesh.SecretAccess{
+		Account: mesh.Account{Cluster: "Kubernetes", Namespace: "shop", Name: "reader"}, Allowed: true,
+	}})
+	plain := fixture.Proxy(t, []byte("{type: router, labels: {app: gateway}, namespace: shop}"))
+	plain.Keys = true // verified by its connection alone
+	own, other := proxyOf(t, "edge-istio"), proxyOf(t, "default")
+	g := NewGenerator(Entitled)
+	sent := func(p *mesh.Proxy, name string) bool {
+		v := m.View(p)
+		return g.Named(view.Build(v.Snapshot, Scope(v.Key)), name) != nil
+	}
+	for _, test := range []struct {
+		name           string
+		proxy          *mesh.Proxy
+		named, granted bool
+	}{
+		{"own account", own, true, true},
+		{"another account", other, false, false},
+		{"an account that may read Secrets", proxyOf(t, "reader"), true, false},
+		{"no account", plain, true, true},
+	} {
+		for name, want := range map[string]bool{
+			"kubernetes-gateway://shop/named": test.named, "kubernetes-gateway://vault/granted": test.granted,
+		} {
+			if got := sent(test.proxy, name); got != want {
+				t.Errorf("%s: %s is sent: %v, want %v", test.name, name, got, want)
+			}
+		}
+	}
+	before := m.Snapshot()
+	now, d := m.Send(listener("default"))
+	if !view.KeyChangeFilter(before, now, d)(other) {
+		t.Error("another account of the Gateway does not change the Key")
+	}
+	if sent(own, "kubernetes-gateway://shop/named") || !sent(other, "kubernetes-gateway://shop/named") {
+		t.Error("another account of the Gateway has no effect")
+	}
+	m.Send(listener(""))
+	if !sent(own, "kubernetes-gateway://vault/granted") || !sent(other, "kubernetes-gateway://vault/granted") {
+		t.Error("a Gateway without an account limits accounts")
+	}
+	if view.KeyFor(m.Snapshot(), own).ServiceAccount != "" {
+		t.Error("gateways have different Keys without need")
+	}
+}
+
+// proxyOf returns a gateway of the namespace shop that has authenticated as a service account.
+func proxyOf(t *testing.T, account string) *mesh.Proxy {
+	t.Helper()
+	return fixture.Proxy(t, []byte("{type: router, labels: {app: gateway}, namespace: shop, account: "+account+"}"))
 }

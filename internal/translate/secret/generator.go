@@ -29,13 +29,14 @@ func NewGenerator(may Policy) *Generator {
 	return &Generator{policy: may, secrets: memo.New(newSecret)}
 }
 
-// Scope returns the part of a Key that policies depend on: the namespace and cluster of the
-// proxies, whether these are verified, and which Gateways select them. The Sidecar is part of it
+// Scope returns the part of a Key that policies depend on: the namespace, cluster and service
+// account of the proxies, whether these are verified, and which Gateways select them. The Sidecar is part of it
 // only so that the View shares its services with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects: k.ObjectsFor(view.SecretReader),
 		SecretAccess:    k.SecretAccess,
+		ServiceAccount:  k.ServiceAccount,
 		Namespace:       k.Namespace,
 		Location:        view.Location{Cluster: k.Cluster},
 	}

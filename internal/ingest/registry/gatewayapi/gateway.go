@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	kubegateway "github.com/meshpilot/meshpilot/internal/kube/gateway"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -159,6 +160,17 @@ func (g *gateway) isDeployed(o Options) bool {
 	}
 	_, manual := o.hostnameAddress(g.spec.Addresses)
 	return !manual
+}
+
+// serviceAccount returns the name of the service account of the proxies that are deployed for the
+// Gateway, or "" if none are: any account of the namespace may then run them.
+func (g *gateway) serviceAccount(o Options) string {
+	if !g.isDeployed(o) {
+		return ""
+	}
+	return kubegateway.ServiceAccountName(
+		g.object.Annotations, ServiceName(g.object, string(g.spec.GatewayClassName)),
+	)
 }
 
 // hostnameAddress returns the value of the first address of type Hostname that has one, and whether

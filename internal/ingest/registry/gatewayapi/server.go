@@ -24,7 +24,7 @@ func (g *gateway) newGateway(l *listener, o Options) *config.Config {
 	}
 	_, manual := o.hostnameAddress(g.spec.Addresses)
 	x := &config.GatewayExtension{OwnNamespace: true, Managed: !manual, ClientCertificate: g.certificate,
-		RouteNamespaces: l.routeNamespaces}
+		ServiceAccount: g.serviceAccount(o), RouteNamespaces: l.routeNamespaces}
 	switch {
 	case l.isPassthrough():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
