@@ -41,8 +41,6 @@ type envoyFilters struct {
 	// order of application. All other namespaces use root.
 	byNamespace map[string][]*filterRow
 	root        []*filterRow
-	// rootNamespace is the namespace whose EnvoyFilters apply to all proxies.
-	rootNamespace string
 
 	mu    sync.RWMutex
 	known map[string]PatchNames // cache by matched patches, so that equal proxies share the strings
@@ -108,8 +106,7 @@ func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *
 	}
 	root := settings.RootNamespace
 	next := &envoyFilters{
-		rows: map[*config.Config]*filterRow{}, byNamespace: map[string][]*filterRow{}, rootNamespace: root,
-		known: map[string]PatchNames{},
+		rows: map[*config.Config]*filterRow{}, byNamespace: map[string][]*filterRow{}, known: map[string]PatchNames{},
 	}
 	for _, c := range list {
 		var row *filterRow
@@ -185,7 +182,7 @@ func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	}
 	matched := make([]byte, 0, 64) // pairs of row index and patch index
 	for i, r := range rows {
-		if !r.selectsProxy(p, f.rootNamespace) {
+		if !r.selectsProxy(p) {
 			continue
 		}
 		for j := range r.patches {
@@ -241,38 +238,29 @@ func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 
 // Labels of the pods of a Kubernetes Gateway API Gateway.
 const (
-	gatewayNameLabel  = "gateway.networking.k8s.io/gateway-name"
-	gatewayClassLabel = "gateway.networking.k8s.io/gateway-class-name"
-	gatewayGroup      = "gateway.networking.k8s.io"
+	gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
+	gatewayGroup     = "gateway.networking.k8s.io"
 )
 
-// selectsProxy reports whether an EnvoyFilter of the proxy's namespace or of the namespace root
+// selectsProxy reports whether an EnvoyFilter of the proxy's namespace or of the root namespace
 // selects the proxy, by its targetRefs if it has any, else by its workloadSelector. Without either
 // it selects every proxy.
-func (r *filterRow) selectsProxy(p ProxyAttributes, root string) bool {
+func (r *filterRow) selectsProxy(p ProxyAttributes) bool {
 	if refs := r.spec.GetTargetRefs(); len(refs) > 0 {
 		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool {
-			return p.isReferencedBy(ref, r.object.Namespace, root)
+			return p.isReferencedBy(ref, r.object.Namespace)
 		})
 	}
 	labels := r.spec.GetWorkloadSelector().GetLabels()
 	return len(labels) == 0 || SelectorMatches(labels, p.Labels)
 }
 
-// isReferencedBy reports whether a targetRef of an object in a namespace refers to the proxy: to
-// its Gateway in the same namespace, or to its GatewayClass from the namespace root. It returns
-// false for all other kinds and for sidecars. Services and ServiceEntries can be referenced only
-// where there are waypoints.
-func (p ProxyAttributes) isReferencedBy(ref *typev1beta1.PolicyTargetReference, namespace, root string) bool {
-	if p.Type != mesh.RouterProxy || ref.GetGroup() != gatewayGroup || ref.GetName() == "" {
-		return false
-	}
-	switch ref.GetKind() {
-	case "Gateway":
-		return namespace == p.Namespace && p.Labels[gatewayNameLabel] == ref.GetName()
-	case "GatewayClass":
-		return namespace == root && p.Labels[gatewayClassLabel] == ref.GetName()
-	default:
-		return false
-	}
+// isReferencedBy reports whether a targetRef of an object in a namespace refers to the proxy's
+// Gateway, which must be in the same namespace. It returns false for all other kinds and for
+// sidecars: Services, ServiceEntries and GatewayClasses can be referenced only where there are
+// waypoints, as in Istio.
+func (p ProxyAttributes) isReferencedBy(ref *typev1beta1.PolicyTargetReference, namespace string) bool {
+	return p.Type == mesh.RouterProxy && ref.GetGroup() == gatewayGroup && ref.GetKind() == "Gateway" &&
+		ref.GetName() != "" && namespace == p.Namespace && p.Labels[gatewayNameLabel] == ref.GetName() &&
+		(ref.GetNamespace() == "" || ref.GetNamespace() == namespace)
 }

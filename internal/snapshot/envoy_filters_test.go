@@ -107,10 +107,12 @@ func TestPatchNamesSelection(t *testing.T) {
 			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
 		{"a Gateway and a sidecar", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}]",
 			ProxyAttributes{Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
+		{"a Gateway by its namespace", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw, namespace: shop}]",
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, true},
+		{"a reference to another namespace", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw, namespace: other}]",
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
 		{"a GatewayClass", root, "targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: c}]",
-			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, true},
-		{"a GatewayClass from elsewhere", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: c}]",
-			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, false},
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{"gateway.networking.k8s.io/gateway-class-name": "c"}}, false},
 		{"a Service", "shop", "targetRefs: [{kind: Service, name: web}]", ProxyAttributes{Type: mesh.RouterProxy}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func (p *policies) matchingNames(who ProxyAttributes) string {
 	}
 	for _, ns := range namespaces {
 		for _, c := range p.byNamespace[ns] {
-			if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 || who.isTargetOf(c, p.root) {
+			if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 || who.isTargetOf(c) {
 				b.WriteString(c.Namespace + "/" + c.Name + ";")
 			}
 		}

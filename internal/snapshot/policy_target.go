@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	extensions "istio.io/api/extensions/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -27,6 +28,12 @@ type trafficExtension struct{ *extensions.TrafficExtension }
 
 // GetTargetRef returns nil.
 func (trafficExtension) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
+
+// envoyFilterSpec adapts a spec whose kind never had the deprecated field targetRef.
+type envoyFilterSpec struct{ *networking.EnvoyFilter }
+
+// GetTargetRef returns nil.
+func (envoyFilterSpec) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
 
 // specOfPolicy returns the spec of a Telemetry, AuthorizationPolicy, RequestAuthentication,
 // WasmPlugin or TrafficExtension. It panics for other kinds.
@@ -58,11 +65,19 @@ func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1bet
 	return a.GetSelector().GetMatchLabels(), refs
 }
 
-// TargetRefs returns the references of a policy to the objects that it applies to, each with its
-// field: spec.targetRef, which is deprecated, or spec.targetRefs[i]. It panics for a kind that is
-// not a policy.
+// TargetRefs returns the references of a policy or an EnvoyFilter to the objects that it applies to,
+// each with its field: spec.targetRef, which is deprecated, or spec.targetRefs[i]. It panics for
+// other kinds.
 func TargetRefs(c *config.Config) iter.Seq2[string, *typev1beta1.PolicyTargetReference] {
-	a := specOfPolicy(c)
+	var a interface {
+		GetTargetRef() *typev1beta1.PolicyTargetReference
+		GetTargetRefs() []*typev1beta1.PolicyTargetReference
+	}
+	if c.Kind == api.EnvoyFilter {
+		a = envoyFilterSpec{config.Spec[*networking.EnvoyFilter](c)}
+	} else {
+		a = specOfPolicy(c)
+	}
 	return func(yield func(string, *typev1beta1.PolicyTargetReference) bool) {
 		if ref := a.GetTargetRef(); ref != nil && !yield("spec.targetRef", ref) {
 			return
@@ -82,14 +97,13 @@ func matchLabels(c *config.Config) map[string]string {
 }
 
 // isTargetOf reports whether a reference of a policy or, if it has none, its selector matches the
-// proxy. root is the root namespace. A policy with neither matches nothing here; callers handle it.
-func (p ProxyAttributes) isTargetOf(c *config.Config, root string) bool {
+// proxy. A policy with neither matches nothing here; callers handle it.
+func (p ProxyAttributes) isTargetOf(c *config.Config) bool {
 	labels, refs := policyTarget(c)
 	if len(refs) > 0 {
-		return slices.ContainsFunc(
-			refs,
-			func(ref *typev1beta1.PolicyTargetReference) bool { return p.isReferencedBy(ref, c.Namespace, root) },
-		)
+		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool {
+			return p.isReferencedBy(ref, c.Namespace)
+		})
 	}
 	return SelectorMatches(labels, p.Labels)
 }

@@ -46,8 +46,7 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 
 // TelemetryKeys returns the keys of the Telemetry objects that apply to a proxy: of the mesh, its
 // namespace (unless that is the root namespace) and its workload. Of several for one position, the
-// oldest applies. A targetRef in the root namespace applies if no object of the proxy's namespace
-// selects it. Ignored is the oldest other object of the proxy's namespace that also selects it,
+// oldest applies. Ignored is the oldest other object of the proxy's namespace that also selects it,
 // with other labels; Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
@@ -57,22 +56,15 @@ func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	own := t.byNamespace[p.Namespace]
 	k := TelemetryKeys{
 		Mesh:     firstMatching(t.byNamespace[t.root].wide),
-		Workload: firstMatching(own.selecting, func(c *config.Config) bool { return p.isTargetOf(c, t.root) }),
+		Workload: firstMatching(own.selecting, p.isTargetOf),
 	}
 	if p.Namespace != t.root {
 		k.Namespace = firstMatching(own.wide)
 	}
-	// a GatewayClass is referenced in the root namespace
-	if k.Workload == (config.Key{}) && p.Namespace != t.root {
-		k.Workload = firstMatching(t.byNamespace[t.root].selecting, func(c *config.Config) bool {
-			_, refs := policyTarget(c)
-			return len(refs) > 0 && p.isTargetOf(c, t.root)
-		})
-	}
-	if len(own.selecting) > 1 && k.Workload.Namespace == p.Namespace {
+	if len(own.selecting) > 1 && k.Workload != (config.Key{}) {
 		labels := matchLabels(s.Config(k.Workload))
 		k.Ignored = firstMatching(own.selecting, func(c *config.Config) bool {
-			return c.Key != k.Workload && !maps.Equal(labels, matchLabels(c)) && p.isTargetOf(c, t.root)
+			return c.Key != k.Workload && !maps.Equal(labels, matchLabels(c)) && p.isTargetOf(c)
 		})
 	}
 	return k

@@ -61,7 +61,7 @@ func TestTelemetryKeys(t *testing.T) {
 		{"in the root namespace", sidecar("istio-system", "a"), [3]string{"mesh", "", "root-only"}},
 		{"gateway", router("shop", "gateway-name", "front"), [3]string{"mesh", "shop", "front"}},
 		{"other gateway", router("shop", "gateway-name", "back"), [3]string{"mesh", "shop", ""}},
-		{"gateway of the class", router("other", "gateway-class-name", "istio"), [3]string{"mesh", "", "class"}},
+		{"gateway of the class", router("other", "gateway-class-name", "istio"), [3]string{"mesh", "", ""}},
 	}
 	for _, test := range tests {
 		if got := names(s.TelemetryKeys(test.proxy)); got != test.want {

@@ -101,10 +101,20 @@ spec: {targetRef: {group: "", kind: Service, name: web}, rules: [{}]}
 ---
 kind: Telemetry
 metadata: {name: x}
-spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web}]}`,
+spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web}]}
+---
+kind: AuthorizationPolicy
+metadata: {name: class, namespace: istio-system}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: istio}], rules: [{}]}
+---
+kind: EnvoyFilter
+metadata: {name: x}
+spec: {targetRefs: [{group: "", kind: Service, name: web}], configPatches: [{applyTo: CLUSTER, patch: {operation: REMOVE}}]}`,
 			[]string{
 				"AuthorizationPolicy/default/w: spec.targetRefs[0]: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
 				"AuthorizationPolicy/default/z: spec.targetRef: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
+				"AuthorizationPolicy/istio-system/class: spec.targetRefs[0]: policies of a GatewayClass apply at waypoints only, which do not exist here: the reference has no effect; name each Gateway",
+				"EnvoyFilter/default/x: spec.targetRefs[0]: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
 				"Telemetry/default/x: spec.targetRefs[0]: policies of a ServiceEntry apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
 			}},
 		"two Sidecars for a workload": {`
