@@ -23,8 +23,8 @@ import (
 // adds the objects that it refers to to r.refs. Without Options.ClusterSetHosts a ServiceImport is
 // replaced by the Service of its name, which then has the endpoints of all clusters, as in Istio.
 //
-// A Hostname needs no ReferenceGrant. Neither does a route for its parents in the mesh
-// (r.inMesh), as in Istio: its clients may call the backend directly, too.
+// A route needs no ReferenceGrant for its parents in the mesh (r.inMesh), as in Istio: its clients
+// may call the backend directly, too.
 func (r *routeReader) backend(
 	field string,
 	ref gatewayv1.BackendObjectReference,
@@ -43,7 +43,7 @@ func (r *routeReader) backend(
 	case group == "networking.istio.io" && kind == "ServiceEntry":
 		k.Kind = api.ServiceEntry
 	case group == "networking.istio.io" && kind == "Hostname":
-		return c.hostBackend(field, ref, &r.refs)
+		return r.hostBackend(field, ref)
 	case group == gatewayx.GroupName && kind == "XBackend":
 		k.Kind = api.XBackend
 	default:
@@ -141,37 +141,60 @@ func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 }
 
 // hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry, in lower
-// case. It returns nil, with a failed verdict, if no port is set or no such host exists. It does
-// not check the port. The objects that it looked up are added to refs. field is the path of the
-// reference.
-func (c *Converter) hostBackend(
+// case. It returns nil, with a failed verdict, if a namespace or no port is set, no such host
+// exists, or the reference is not granted. It does not check the port. It adds the objects that it
+// looked up to r.refs. field is the path of the reference.
+//
+// Of several ServiceEntries with the host, one must be of the route's namespace or granted, unless
+// it is also the host of a Service: then that Service must be.
+func (r *routeReader) hostBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,
-	refs *[]config.Key,
 ) (*networking.Destination, verdict) {
 	host := mesh.Hostname(strings.ToLower(string(ref.Name)))
-	*refs = append(*refs, hostKey(host))
-	if ref.Port == nil {
+	r.refs = append(r.refs, hostKey(host))
+	switch {
+	case ref.Namespace != nil && *ref.Namespace != "":
+		return nil, verdict{string(gatewayv1.RouteReasonUnsupportedValue),
+			field + ".namespace: must not be set for a Hostname"}
+	case ref.Port == nil:
 		return nil, verdict{string(gatewayv1.RouteReasonUnsupportedValue), field + ".port: is required"}
 	}
-	to := &networking.Destination{
+	owners := r.ownersOf(host)
+	if len(owners) == 0 {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonBackendNotFound),
+			fmt.Sprintf("%s: no service has the host %q", field, host),
+		}
+	}
+	isGranted := func(k config.Key) bool { return r.converter.isGranted(r.object.Key, k) }
+	if !r.inMesh && !slices.ContainsFunc(owners, isGranted) {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonRefNotPermitted),
+			fmt.Sprintf("%s: %q is a host of %s %s in namespace %s, where no ReferenceGrant allows the reference to it",
+				field, host, owners[0].Kind, owners[0].Name, owners[0].Namespace),
+		}
+	}
+	return &networking.Destination{
 		Host: string(host), Port: &networking.PortSelector{Number: uint32(*ref.Port)}, //nolint:gosec // validated
-	}
-	for range c.objects.hosts.Values(host) {
-		return to, verdict{}
-	}
+	}, verdict{}
+}
+
+// ownersOf returns the Service that has the host, or else the ServiceEntries that do, sorted. It
+// adds them, and the Service also if it does not exist, to r.refs.
+func (r *routeReader) ownersOf(host mesh.Hostname) []config.Key {
+	c := r.converter
 	if short, found := strings.CutSuffix(string(host), ".svc."+c.options.Domain); found {
 		service, namespace, _ := strings.Cut(short, ".")
 		k := serviceKey(name{Namespace: namespace, Name: service})
-		*refs = append(*refs, k)
+		r.refs = append(r.refs, k)
 		if c.objects.all[k] != nil {
-			return to, verdict{}
+			return []config.Key{k}
 		}
 	}
-	return nil, verdict{
-		string(gatewayv1.RouteReasonBackendNotFound),
-		fmt.Sprintf("%s: no service has the host %q", field, host),
-	}
+	owners := slices.SortedFunc(c.objects.hosts.Values(host), config.Key.Compare)
+	r.refs = append(r.refs, owners...)
+	return owners
 }
 
 // meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether the object
