@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // reportPolicyPorts adds a Warning for each port in an AuthorizationPolicy's operation.ports at
@@ -85,7 +86,7 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {
-		if labelsContradict(svc.Selector, labels) {
+		if _, same := svc.Labels[view.UntranslatedLabel]; same || labelsContradict(svc.Selector, labels) {
 			continue
 		}
 		if p, ok := svc.Port(number); ok {

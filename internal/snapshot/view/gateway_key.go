@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -78,26 +79,32 @@ type gatewayPort struct {
 	udp            bool
 }
 
-// untranslatedLabel marks Services whose target ports, too, are valid port numbers in Gateways.
-const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
+// UntranslatedLabel marks Services whose ports are not translated: a Gateway names target ports of
+// such a Service.
+const UntranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
+
+// servedPort is a port that a Service maps to a gateway's port.
+type servedPort struct {
+	service *mesh.Service
+	gatewayPort
+}
 
 // gatewayPorts returns the ports of the Services of a gateway with their target ports: Services
 // that select its labels and Services whose endpoints contain its address, except loopback. Only
-// Services of the proxy's namespace are used; ports whose target cannot be resolved are left out. A
-// Service with untranslatedLabel also has its target ports as ports. UDP ports are included because
-// HTTP/3 needs them, and the list may have duplicates.
+// Services of the proxy's namespace are used; ports whose target cannot be resolved are left out.
+// UDP ports are included because HTTP/3 needs them. Of several Services with a port, only the first
+// counts (comparePrecedence), as in Istio.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := findWorkload(s, p)
-	var list []gatewayPort
+	var found []servedPort
 	add := func(svc *mesh.Service, port mesh.Port, target uint32) {
 		if target == 0 {
 			return
 		}
-		udp := port.Protocol == mesh.UDP
-		list = append(list, gatewayPort{port.Number, target, udp})
-		if _, same := svc.Labels[untranslatedLabel]; same {
-			list = append(list, gatewayPort{target, target, udp})
+		if isUntranslated(svc) {
+			target = port.Number
 		}
+		found = append(found, servedPort{svc, gatewayPort{port.Number, target, port.Protocol == mesh.UDP}})
 	}
 	for _, svc := range s.ServicesWithSelector(p.Namespace) {
 		if !snapshot.SelectorMatches(svc.Selector, labels) {
@@ -124,11 +131,40 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 			}
 		}
 	}
+	slices.SortFunc(found, comparePrecedence)
+	var list []gatewayPort
+	for _, x := range found {
+		if !slices.ContainsFunc(list, func(o gatewayPort) bool { return o.number == x.number && o.udp == x.udp }) {
+			list = append(list, x.gatewayPort)
+		}
+	}
 	return list
 }
 
-// encodeGatewayPorts formats ports as "80:8080;443:8443;443:8443/udp", sorted and without
-// duplicates.
+// comparePrecedence orders ports of Services: those with UntranslatedLabel last, then the oldest
+// Service first, then by host and target port.
+func comparePrecedence(a, b servedPort) int {
+	untranslated := func(x servedPort) int {
+		if isUntranslated(x.service) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(untranslated(a), untranslated(b)),
+		a.service.Created.Compare(b.service.Created),
+		cmp.Compare(a.service.Host, b.service.Host),
+		cmp.Compare(a.target, b.target),
+	)
+}
+
+// isUntranslated reports whether a Service has UntranslatedLabel.
+func isUntranslated(svc *mesh.Service) bool {
+	_, found := svc.Labels[UntranslatedLabel]
+	return found
+}
+
+// encodeGatewayPorts formats ports as "80:8080;443:8443;443:8443/udp", sorted.
 func encodeGatewayPorts(list []gatewayPort) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
@@ -138,7 +174,7 @@ func encodeGatewayPorts(list []gatewayPort) string {
 		}
 	}
 	slices.Sort(texts)
-	return strings.Join(slices.Compact(texts), ";")
+	return strings.Join(texts, ";")
 }
 
 // decodeGatewayPorts parses the output of encodeGatewayPorts. Malformed entries are skipped.

@@ -105,10 +105,10 @@ func newGatewayServer(c *config.Config, index int, spec *networking.Server) *Gat
 	return s
 }
 
-// addServer adds s to the listener of each target port of its Service port. It skips s, with a
-// Problem, if proxies do not forward its protocol; UDP is forwarded only for listeners of the
-// Gateway API. It also skips each port on which the proxy cannot listen (canListen), which does not
-// apply to Unix sockets. A server without port or hosts is ignored without a Problem.
+// addServer adds s to the listener of the target port of its Service port. It skips s, with a
+// Problem, if proxies do not forward its protocol, or cannot listen on the port (canListen), which
+// does not apply to Unix sockets. UDP is forwarded only for listeners of the Gateway API. A server
+// without port or hosts is ignored without a Problem.
 func (m *gatewayMerge) addServer(s *GatewayServer) {
 	if s.Spec.GetPort() == nil || len(s.Hosts) == 0 {
 		return // reported by validation
@@ -122,30 +122,21 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 		)
 		return
 	}
-	for _, port := range m.targetPorts(s.Port(), udp) {
-		at := listenAddress{port, s.Spec.GetBind(), udp}
-		if !config.IsSocket(at.bind) && !m.canListen(s, port) {
-			continue
-		}
-		one := *s
-		m.addAtAddress(&one, at)
+	at := listenAddress{m.targetPort(s.Port(), udp), s.Spec.GetBind(), udp}
+	if config.IsSocket(at.bind) || m.canListen(s, at.port) {
+		m.addAtAddress(s, at)
 	}
 }
 
-// targetPorts returns the target ports of the Service port number of TCP or UDP, sorted. If no
-// Service has that port, it returns the number itself. Each is there once.
-func (m *gatewayMerge) targetPorts(number uint32, udp bool) []uint32 {
-	var list []uint32
+// targetPort returns the target port of the Service port number of TCP or UDP. If no Service has
+// that port, it returns the number itself.
+func (m *gatewayMerge) targetPort(number uint32, udp bool) uint32 {
 	for _, p := range m.ports {
-		if p.number == number && p.udp == udp && !slices.Contains(list, p.target) {
-			list = append(list, p.target)
+		if p.number == number && p.udp == udp {
+			return p.target
 		}
 	}
-	if len(list) == 0 {
-		return []uint32{number}
-	}
-	slices.Sort(list)
-	return list
+	return number
 }
 
 // Ports on which the bootstrap and the agent of every proxy listen, other than those in

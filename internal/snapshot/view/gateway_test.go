@@ -219,3 +219,34 @@ func TestListenersPermitVirtualServices(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsOfSeveralServices: of several Services with a port, the oldest decides on which port a
+// gateway listens, and one whose ports are not translated only without another.
+func TestPortsOfSeveralServices(t *testing.T) {
+	p := fixture.Proxy(t, []byte("{type: router, labels: {app: gateway}, addresses: [10.1.0.2]}"))
+	service := func(name, labels, ports string) string {
+		return "---\nkind: Service\nmetadata: {name: " + name + ", labels: {" + labels + "}}\nspec: {selector: {app: gateway}, ports: [" + ports + "]}\n"
+	}
+	const untranslated = `experimental.istio.io/disable-gateway-port-translation: "true"`
+	for name, test := range map[string]struct{ objects, want string }{ // The fixture's objects are created in their order.
+		"the oldest": {
+			service("b", "", "{name: http, port: 80, targetPort: 8080}, {name: tls, port: 443, targetPort: 8443}") +
+				service("a", "", "{name: http, port: 80, targetPort: 8081}, {name: more, port: 81, targetPort: 8082}"),
+			"443:8443;80:8080;81:8082",
+		},
+		"UDP is another port": {
+			service("a", "", "{name: quic, port: 443, targetPort: 9443, protocol: UDP}") +
+				service("b", "", "{name: tls, port: 443, targetPort: 8443}"),
+			"443:8443;443:9443/udp",
+		},
+		"without translation": {
+			service("a", untranslated, "{name: http, port: 80, targetPort: 8081}, {name: more, port: 81, targetPort: 8082}") +
+				service("b", "", "{name: http, port: 80, targetPort: 8080}"),
+			"80:8080;81:81",
+		},
+	} {
+		if got := view.KeyFor(fixture.New(t, []byte(test.objects), nil).Snapshot(), p).Gateway.Ports; got != test.want {
+			t.Errorf("%s: ports %q, want %q", name, got, test.want)
+		}
+	}
+}
