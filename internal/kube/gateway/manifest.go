@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -243,7 +242,8 @@ func (in *input) podAnnotations() map[string]string {
 
 // serviceSpec returns the spec of the Service, whose type is in an annotation of the Gateway, by
 // default LoadBalancer. The first address of the Spec becomes the address of a load balancer, the
-// others are external IPs. With another type all are external IPs.
+// others are external IPs. With another type they have no effect, as in Istio: as external IPs they
+// would receive the traffic of the cluster to these addresses.
 func (in *input) serviceSpec() manifest {
 	kind := cmp.Or(in.meta.GetAnnotations()[annotation.NetworkingServiceType.Name],
 		string(corev1.ServiceTypeLoadBalancer))
@@ -254,13 +254,13 @@ func (in *input) serviceSpec() manifest {
 		// One family where the cluster has one.
 		"ipFamilyPolicy": string(corev1.IPFamilyPolicyPreferDualStack),
 	}
-	addresses := slices.Clone(in.Addresses)
-	if kind == string(corev1.ServiceTypeLoadBalancer) && len(addresses) > 0 {
-		// A load balancer has one address; further ones have to be routed to the nodes.
-		spec["loadBalancerIP"], addresses = addresses[0], addresses[1:]
+	if kind != string(corev1.ServiceTypeLoadBalancer) || len(in.Addresses) == 0 {
+		return spec
 	}
-	if len(addresses) > 0 {
-		spec["externalIPs"] = addresses
+	// A load balancer has one address; further ones have to be routed to the nodes.
+	spec["loadBalancerIP"] = in.Addresses[0]
+	if further := in.Addresses[1:]; len(further) > 0 {
+		spec["externalIPs"] = further
 	}
 	return spec
 }
