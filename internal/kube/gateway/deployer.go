@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"istio.io/api/annotation"
 	"istio.io/api/label"
 )
 
@@ -182,8 +184,8 @@ func (r *reconciler) logResolved(gateway types.NamespacedName) {
 
 // reconcile applies the objects of a Gateway that differ from the desired ones. Then it deletes an
 // autoscaler and a disruption budget that no overlay requests. If the Gateway does not exist, is
-// being deleted, has no Spec, or belongs to another revision, it only drops the records of its
-// applies. The first error ends it.
+// being deleted, has no Spec, or belongs to another revision or a newer controller, it only drops
+// the records of its applies. The first error ends it.
 func (r *reconciler) reconcile(ctx context.Context, gateway types.NamespacedName) error {
 	spec, meta := r.o.Get(gateway), r.watches.gateway(gateway)
 	if spec == nil || meta == nil || meta.GetDeletionTimestamp() != nil {
@@ -191,6 +193,12 @@ func (r *reconciler) reconcile(ctx context.Context, gateway types.NamespacedName
 		return nil
 	}
 	if !r.isOwnRevision(meta) {
+		r.forget(gateway)
+		return nil
+	}
+	if version, newer := newerController(meta.GetAnnotations()); newer {
+		r.o.Log.Info("gateway not deployed: a newer controller deploys it", "gateway", gateway,
+			"annotation", annotation.GatewayControllerVersion.Name, "version", version)
 		r.forget(gateway)
 		return nil
 	}
@@ -230,6 +238,19 @@ func (r *reconciler) isOwnRevision(meta *metav1.PartialObjectMetadata) bool {
 }
 
 const defaultRevision = "default"
+
+// controllerVersion is the version of gateway controllers up to which this one deploys Gateways, as
+// in Istio 1.18 and later. The annotation of a Gateway names the version that deployed it last.
+const controllerVersion = 5
+
+// newerController returns the value of the annotation gateway.istio.io/controller-version, and
+// whether it names a newer controller than this one: a greater number, or a text that is none. It
+// returns false without the annotation.
+func newerController(annotations map[string]string) (version string, newer bool) {
+	version, found := annotations[annotation.GatewayControllerVersion.Name]
+	n, err := strconv.Atoi(version)
+	return version, found && (err != nil || n > controllerVersion)
+}
 
 // overlays returns the overlays of a Gateway, the most specific last: its class's by label, its
 // class's by parametersRef, and its own. It returns an error if the Gateway's reference does not

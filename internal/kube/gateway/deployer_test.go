@@ -280,6 +280,32 @@ spec: {gatewayClassName: istio, listeners: [{name: http, port: 80, protocol: HTT
 	l.await("Deployment", "web-istio", nil)
 }
 
+// TestControllerVersion: a Gateway that a newer controller deploys is left to it.
+func TestControllerVersion(t *testing.T) {
+	l := newLab(t, "")
+	const annotated = `
+metadata: {name: %s, annotations: {gateway.istio.io/controller-version: "%s"}}
+spec: {gatewayClassName: istio, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`
+	l.gateway(fmt.Sprintf(annotated, "newer", "6"))
+	l.gateway(fmt.Sprintf(annotated, "unknown", "x"))
+	l.gateway(fmt.Sprintf(annotated, "older", "1"))
+	l.gateway(fmt.Sprintf(annotated, "equal", "5"))
+	l.await("Service", "older-istio", nil)
+	l.await("Service", "equal-istio", nil)
+	for _, name := range []string{"newer-istio", "unknown-istio"} {
+		if _, err := l.read("Deployment", name); !apierrors.IsNotFound(err) {
+			t.Errorf("Deployment %s: %v", name, err)
+		}
+	}
+	body := `{"metadata": {"annotations": {"gateway.istio.io/controller-version": null}}}`
+	if _, err := l.client.Dynamic.Resource(gatewayResource()).Namespace(l.namespace).
+		Patch(t.Context(), "newer", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.await("Deployment", "newer-istio", nil)
+}
+
 // TestDeletedGateway: nothing is created for a Gateway that does not exist in the API server.
 func TestDeletedGateway(t *testing.T) {
 	l := newLab(t, "")
