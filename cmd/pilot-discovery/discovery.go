@@ -197,6 +197,7 @@ func (e *environment) applyFeatures(f *snapshot.Features) {
 	f.SidecarIngressTLS = e.boolOr("ENABLE_TLS_ON_SIDECAR_INGRESS", false)
 	f.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
 	f.HTTP10 = e.boolOr("PILOT_HTTP10", false)
+	f.LookupEnv = e.lookup
 }
 
 // applyLimits reads the resource limits for clients of the xDS ports, and the limits of the history

@@ -109,3 +109,17 @@ func TestBooleanVariables(t *testing.T) {
 		}
 	}
 }
+
+// TestVariablesOfHeaders checks that headers of tracing providers may name any variable of the
+// environment.
+func TestVariablesOfHeaders(t *testing.T) {
+	o := discovery.Defaults()
+	env := environment{lookup: func(name string) (string, bool) { return "abc", name == "TOKEN" }}
+	env.applyTo(&o)
+	if value, ok := o.Features.LookupEnv("TOKEN"); value != "abc" || !ok {
+		t.Errorf("TOKEN is %q, %v", value, ok)
+	}
+	if _, ok := o.Features.LookupEnv("OTHER"); ok {
+		t.Error("OTHER is set")
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -48,8 +50,9 @@ func TestProxySettings(t *testing.T) {
 			continue
 		}
 		want := defaults
-		if test.change(&want); got != want || env.err != nil {
-			t.Errorf("%s=%s: %+v, %v; want %+v", test.name, test.value, got, env.err, want)
+		test.change(&want)
+		if diff := cmp.Diff(want, got); diff != "" || env.err != nil {
+			t.Errorf("%s=%s: %v (-want +got):\n%s", test.name, test.value, env.err, diff)
 		}
 	}
 }

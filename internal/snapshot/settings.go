@@ -127,6 +127,10 @@ type Features struct {
 	// TraceSampling is the default percentage of requests that are traced (default 1, also for 0;
 	// negative is none; PILOT_TRACE_SAMPLING).
 	TraceSampling float64
+	// LookupEnv returns a variable of the control plane's environment, and whether it is set. It is
+	// called for headers of tracing providers with an envName. If nil, as in tools that have no
+	// control plane, proxies read the variable from their own environment.
+	LookupEnv func(name string) (value string, isSet bool)
 	// AcceptAnyTrustDomain accepts callers of any trust domain whose certificates the mesh's roots
 	// verify (default false; PILOT_SKIP_VALIDATE_TRUST_DOMAIN).
 	AcceptAnyTrustDomain bool

@@ -156,14 +156,20 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 	var length uint32
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
-		t.Provider, length = zipkin(x.Zipkin, at), x.Zipkin.GetMaxTagLength()
+		headers := m.headersOf(n, x.Zipkin.GetHeaders())
+		t.Provider, length = zipkin(x.Zipkin, at, headers), x.Zipkin.GetMaxTagLength()
 	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
 		t.Provider, length = datadog(at), x.Datadog.GetMaxTagLength()
 	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
 		t.Provider = skywalking(x.Skywalking, at)
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
 		sampler, sampled := m.samplerOf(n, p)
-		t.Provider, length = openTelemetry(x.Opentelemetry, at, sampler), x.Opentelemetry.GetMaxTagLength()
+		headers := x.Opentelemetry.GetGrpc().GetInitialMetadata()
+		if x.Opentelemetry.GetHttp() != nil {
+			headers = x.Opentelemetry.GetHttp().GetHeaders()
+		}
+		t.Provider = openTelemetry(x.Opentelemetry, at, m.headersOf(n, headers), sampler)
+		length = x.Opentelemetry.GetMaxTagLength()
 		if sampled { // The sampler decides, so it must see all spans.
 			t.RandomSampling = &typev3.Percent{Value: 100}
 		}

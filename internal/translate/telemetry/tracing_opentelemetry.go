@@ -16,11 +16,12 @@ import (
 )
 
 // openTelemetry returns a tracer that sends spans to at by OTLP, over HTTP if configured, else
-// gRPC; sampler may be nil. It has no service name, which comes from OTEL_RESOURCE_ATTRIBUTES in
-// the environment that pilot-agent sets.
+// gRPC, with the headers; sampler may be nil. It has no service name, which comes from
+// OTEL_RESOURCE_ATTRIBUTES in the environment that pilot-agent sets.
 func openTelemetry(
 	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,
 	at service,
+	headers []*corev3.HeaderValue,
 	sampler *corev3.TypedExtensionConfig,
 ) *tracev3.Tracing_Http {
 	c := &tracev3.OpenTelemetryConfig{
@@ -34,21 +35,14 @@ func openTelemetry(
 				new(detectorsv3.DynatraceResourceDetectorConfig)))
 	}
 	if http := p.GetHttp(); http != nil {
-		c.HttpService = httpCollector(at, http.GetPath(), http.GetTimeout(), http.GetHeaders())
+		c.HttpService = httpCollector(at, http.GetPath(), http.GetTimeout(), headers)
 		return newTracer("envoy.tracers.opentelemetry", c)
 	}
 	c.GrpcService = grpcService(at)
 	if timeout := p.GetGrpc().GetTimeout(); timeout.AsDuration() > 0 {
 		c.GrpcService.Timeout = timeout
 	}
-	for _, h := range p.GetGrpc().GetInitialMetadata() {
-		if name, value := headerOf(h); name != "" {
-			c.GrpcService.InitialMetadata = append(
-				c.GrpcService.InitialMetadata,
-				&corev3.HeaderValue{Key: name, Value: value},
-			)
-		}
-	}
+	c.GrpcService.InitialMetadata = headers
 	return newTracer("envoy.tracers.opentelemetry", c)
 }
 
@@ -80,7 +74,7 @@ func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtension
 	m.out.Clusters = append(m.out.Clusters, at.cluster)
 	return newExtension("envoy.tracers.opentelemetry.samplers.dynatrace", &samplersv3.DynatraceSamplerConfig{
 		Tenant: d.GetTenant(), ClusterId: d.GetClusterId(), RootSpansPerMinute: d.GetRootSpansPerMinute(),
-		HttpService: httpCollector(at, path, http.GetTimeout(), http.GetHeaders()),
+		HttpService: httpCollector(at, path, http.GetTimeout(), m.headersOf(n, http.GetHeaders())),
 	}), true
 }
 

@@ -39,7 +39,11 @@ func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
 // timeout or headers, it uses an HTTP service with both; the default timeout is zipkinTimeout.
 // Otherwise it refers to the cluster, with Envoy's own timeout. Trace IDs have 128 bits by default,
 // and client and server spans are not shared.
-func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
+func zipkin(
+	p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider,
+	at service,
+	headers []*corev3.HeaderValue,
+) *tracev3.Tracing_Http {
 	path := cmp.Or(p.GetPath(), zipkinPath)
 	c := &tracev3.ZipkinConfig{
 		CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
@@ -57,7 +61,7 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 		if timeout == nil {
 			timeout = durationpb.New(zipkinTimeout)
 		}
-		c.CollectorService = httpCollector(at, path, timeout, p.GetHeaders())
+		c.CollectorService = httpCollector(at, path, timeout, headers)
 	} else {
 		c.CollectorCluster, c.CollectorEndpoint, c.CollectorHostname = at.cluster, path, at.host
 	}
@@ -85,13 +89,12 @@ func skywalking(
 }
 
 // httpCollector returns the service that spans are posted to. A missing slash of the path is added,
-// and a timeout below 1 ms, or nil, is replaced by collectorTimeout. Headers that Envoy would
-// refuse are left out.
+// and a timeout below 1 ms, or nil, is replaced by collectorTimeout.
 func httpCollector(
 	at service,
 	path string,
 	timeout *durationpb.Duration,
-	headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader,
+	headers []*corev3.HeaderValue,
 ) *corev3.HttpService {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -105,47 +108,10 @@ func httpCollector(
 		Timeout:          timeout,
 	}}
 	for _, h := range headers {
-		if name, value := headerOf(h); name != "" {
-			s.RequestHeadersToAdd = append(s.RequestHeadersToAdd, &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: name, Value: value},
-				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-			})
-		}
+		s.RequestHeadersToAdd = append(s.RequestHeadersToAdd, &corev3.HeaderValueOption{
+			Header:       h,
+			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		})
 	}
 	return s
-}
-
-// headerOf returns the name and value of a header that is sent to a provider. The value is a
-// format, which may name a variable of the proxy's environment. Both are "" if Envoy would refuse
-// the header.
-func headerOf(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, value string) {
-	if headerFault(h) != "" {
-		return "", ""
-	}
-	if env := h.GetEnvName(); env != "" {
-		return h.GetName(), "%ENVIRONMENT(" + env + ")%"
-	}
-	return h.GetName(), strings.ReplaceAll(h.GetValue(), "%", "%%")
-}
-
-// headerFault returns why Envoy would refuse a header, or "": an invalid name, the name "host" in
-// any case, a value with line ends or NUL, or an invalid name of an environment variable.
-func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
-	switch {
-	case h.GetName() == "" || strings.ContainsFunc(h.GetName(), func(r rune) bool { return !isToken(r) }):
-		return "is not the name of a header"
-	case strings.EqualFold(h.GetName(), "host"):
-		return "must be the host of the service"
-	case strings.ContainsAny(h.GetValue(), "\r\n\x00"):
-		return "has a value of several lines"
-	case strings.ContainsAny(h.GetEnvName(), ")%\n"):
-		return "names a variable that no environment has"
-	default:
-		return ""
-	}
-}
-
-// isToken reports whether a character may be part of a header's name (RFC 9110, 5.6.2).
-func isToken(r rune) bool {
-	return r > ' ' && r < 0x7f && !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
 }

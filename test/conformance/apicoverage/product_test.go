@@ -17,7 +17,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
@@ -76,12 +75,8 @@ func (c *Case) named(prefix string) []string {
 // mesh returns the mesh of a case, as fixture.OfCase does. before are documents that the room adds to every case.
 func (c *Case) mesh(t testing.TB, before []byte) *fixture.Mesh {
 	t.Helper()
-	var features snapshot.Features
-	if err := yaml.UnmarshalStrict(c.input("features.yaml"), &features); err != nil {
-		t.Fatal(err)
-	}
 	text := bytes.Join([][]byte{before, c.input("config.yaml")}, []byte("\n---\n"))
-	m := fixture.NewWith(t, features, text, c.input("mesh.yaml"))
+	m := fixture.NewWith(t, fixture.Features(t, c.input), text, c.input("mesh.yaml"))
 	if text := c.input("networks.yaml"); text != nil {
 		networks, err := mesh.ParseMeshNetworks(text)
 		if err != nil {
