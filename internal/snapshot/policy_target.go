@@ -90,12 +90,6 @@ func TargetRefs(c *config.Config) iter.Seq2[string, *typev1beta1.PolicyTargetRef
 	}
 }
 
-// matchLabels returns the labels of a policy's selector, nil without one.
-func matchLabels(c *config.Config) map[string]string {
-	labels, _ := policyTarget(c)
-	return labels
-}
-
 // isTargetOf reports whether a reference of a policy or, if it has none, its selector matches the
 // proxy. A policy with neither matches nothing here; callers handle it.
 func (p ProxyAttributes) isTargetOf(c *config.Config) bool {

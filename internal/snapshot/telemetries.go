@@ -4,50 +4,41 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // TelemetryKeys identifies the Telemetry objects that apply to a proxy: the objects of the root
-// namespace and of the proxy's namespace without a selector, and the object that selects the proxy.
+// namespace and of the proxy's namespace without a selector, and the objects that select the proxy.
 // A missing one is the zero Key. Each is merged over those before it.
 type TelemetryKeys struct {
-	Mesh, Namespace, Workload config.Key
-	// Ignored is another object that selects the proxy, by other labels than Workload. It is
-	// ignored and reported to users.
-	Ignored config.Key
+	Mesh, Namespace config.Key
+	// Workload lists the objects that select the proxy, in the form of PolicyNames, oldest first.
+	Workload string
 }
 
-// All returns the keys in the order of merging, including zero Keys.
-func (t TelemetryKeys) All() [3]config.Key { return [3]config.Key{t.Mesh, t.Namespace, t.Workload} }
-
-// Has reports whether the object k is one of the applicable Telemetry objects; it returns false for
-// Ignored.
+// Has reports whether the object k is one of the applicable Telemetry objects.
 func (t TelemetryKeys) Has(k config.Key) bool {
-	return k.Kind == api.Telemetry && (k == t.Mesh || k == t.Namespace || k == t.Workload)
+	return k.Kind == api.Telemetry && (k == t.Mesh || k == t.Namespace || containsName(t.Workload, k))
 }
 
-// TelemetryRows are the objects that TelemetryKeys identifies, from the mesh's to the workload's;
-// nil if there is none.
-type TelemetryRows [3]*config.Config
-
-// Telemetries returns the objects with the given keys. Objects that no longer exist are nil. So are
-// the objects of empty keys.
-func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
-	var rows TelemetryRows
-	for i, key := range k.All() {
-		if key != (config.Key{}) {
-			rows[i] = s.Config(key)
+// Telemetries returns the objects with the given keys in the order of merging: the mesh's, the
+// namespace's and the workload's. Objects that no longer exist are left out.
+func (s *Snapshot) Telemetries(k TelemetryKeys) []*config.Config {
+	var list []*config.Config
+	for _, key := range []config.Key{k.Mesh, k.Namespace} {
+		if c := s.Config(key); c != nil {
+			list = append(list, c)
 		}
 	}
-	return rows
+	return append(list, s.Policies(api.Telemetry, k.Workload)...)
 }
 
 // TelemetryKeys returns the keys of the Telemetry objects that apply to a proxy: of the mesh, its
-// namespace (unless that is the root namespace) and its workload. Of several for one position, the
-// oldest applies. Ignored is the oldest other object of the proxy's namespace that also selects it,
-// with other labels; Version and Metadata of p have no effect.
+// namespace (unless that is the root namespace) and its workload. Of several of the mesh or of the
+// namespace, the oldest applies. Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {
@@ -55,17 +46,11 @@ func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	}
 	own := t.byNamespace[p.Namespace]
 	k := TelemetryKeys{
-		Mesh:     firstMatching(t.byNamespace[t.root].wide),
-		Workload: firstMatching(own.selecting, p.isTargetOf),
+		Mesh:     oldest(t.byNamespace[t.root].wide),
+		Workload: matchingNames(own.selecting, p.isTargetOf),
 	}
 	if p.Namespace != t.root {
-		k.Namespace = firstMatching(own.wide)
-	}
-	if len(own.selecting) > 1 && k.Workload != (config.Key{}) {
-		labels := matchLabels(s.Config(k.Workload))
-		k.Ignored = firstMatching(own.selecting, func(c *config.Config) bool {
-			return c.Key != k.Workload && !maps.Equal(labels, matchLabels(c)) && p.isTargetOf(c)
-		})
+		k.Namespace = oldest(own.wide)
 	}
 	return k
 }
@@ -73,29 +58,19 @@ func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 // ShadowedTelemetry is an object without effect, because an older one has the same scope.
 type ShadowedTelemetry struct{ Key, Older config.Key }
 
-// ShadowedTelemetries returns the objects of a namespace without effect, each with the older object
-// that shadows it. These are objects without selector and reference beside an older such object,
-// and objects with the same labels in the selector as an older one. Objects with only references
-// are never in the list. It returns nil if there are none.
+// ShadowedTelemetries returns the objects of a namespace without selector and reference that have
+// no effect, because an older such object has the same scope. It returns nil if there are none.
 func (s *Snapshot) ShadowedTelemetries(namespace string) []ShadowedTelemetry {
 	if s.telemetries == nil {
 		return nil
 	}
-	var spare []ShadowedTelemetry
-	of := s.telemetries.byNamespace[namespace]
-	for i, c := range of.wide {
+	var shadowed []ShadowedTelemetry
+	for i, c := range s.telemetries.byNamespace[namespace].wide {
 		if i > 0 {
-			spare = append(spare, ShadowedTelemetry{c.Key, of.wide[0].Key})
+			shadowed = append(shadowed, ShadowedTelemetry{c.Key, oldest(s.telemetries.byNamespace[namespace].wide)})
 		}
 	}
-	for i, c := range of.selecting {
-		labels := matchLabels(c)
-		same := func(o *config.Config) bool { return len(labels) > 0 && maps.Equal(labels, matchLabels(o)) }
-		if older := slices.IndexFunc(of.selecting[:i], same); older >= 0 {
-			spare = append(spare, ShadowedTelemetry{c.Key, of.selecting[older].Key})
-		}
-	}
-	return spare
+	return shadowed
 }
 
 // telemetries is the index of Telemetry objects by namespace. A nil index is empty.
@@ -168,13 +143,22 @@ func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	return n
 }
 
-// firstMatching returns the key of the first object for which all conditions return true, or the
-// zero Key.
-func firstMatching(list []*config.Config, all ...func(*config.Config) bool) config.Key {
+// oldest returns the key of the first object, or the zero Key.
+func oldest(list []*config.Config) config.Key {
+	if len(list) == 0 {
+		return config.Key{}
+	}
+	return list[0].Key
+}
+
+// matchingNames returns the names of the objects for which matches returns true, in their order and
+// in the form of PolicyNames.
+func matchingNames(list []*config.Config, matches func(*config.Config) bool) string {
+	var names strings.Builder
 	for _, c := range list {
-		if !slices.ContainsFunc(all, func(is func(*config.Config) bool) bool { return !is(c) }) {
-			return c.Key
+		if matches(c) {
+			names.WriteString(c.Namespace + "/" + c.Name + ";")
 		}
 	}
-	return config.Key{}
+	return names.String()
 }

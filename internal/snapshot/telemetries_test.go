@@ -26,9 +26,9 @@ func telemetryObject(t testing.TB, namespace, name string, age int, spec string)
 	return object(t, api.Telemetry, namespace, name, age, m)
 }
 
-// names returns the names of what holds for a proxy: the mesh's, the namespace's, the workload's.
+// names returns the names of the objects for a proxy: of the mesh, the namespace and the workload.
 func names(k TelemetryKeys) [3]string {
-	return [3]string{k.Mesh.Name, k.Namespace.Name, k.Workload.Name}
+	return [3]string{k.Mesh.Name, k.Namespace.Name, k.Workload}
 }
 
 func TestTelemetryKeys(t *testing.T) {
@@ -57,9 +57,9 @@ func TestTelemetryKeys(t *testing.T) {
 	}{
 		{"elsewhere", sidecar("other", "a"), [3]string{"mesh", "", ""}},
 		{"in the namespace", sidecar("shop", "b"), [3]string{"mesh", "shop", ""}},
-		{"selected", sidecar("shop", "a"), [3]string{"mesh", "shop", "a"}},
-		{"in the root namespace", sidecar("istio-system", "a"), [3]string{"mesh", "", "root-only"}},
-		{"gateway", router("shop", "gateway-name", "front"), [3]string{"mesh", "shop", "front"}},
+		{"selected", sidecar("shop", "a"), [3]string{"mesh", "shop", "shop/a;shop/a-later;"}},
+		{"in the root namespace", sidecar("istio-system", "a"), [3]string{"mesh", "", "istio-system/root-only;"}},
+		{"gateway", router("shop", "gateway-name", "front"), [3]string{"mesh", "shop", "shop/front;"}},
 		{"other gateway", router("shop", "gateway-name", "back"), [3]string{"mesh", "shop", ""}},
 		{"gateway of the class", router("other", "gateway-class-name", "istio"), [3]string{"mesh", "", ""}},
 	}
@@ -74,7 +74,7 @@ func TestTelemetryKeys(t *testing.T) {
 			spare[x.Key.Namespace+"/"+x.Key.Name] = x.Older.Name
 		}
 	}
-	if len(spare) != 2 || spare["istio-system/a-later"] != "mesh" || spare["shop/a-later"] != "a" {
+	if len(spare) != 1 || spare["istio-system/a-later"] != "mesh" {
 		t.Errorf("spare are %v", spare)
 	}
 }
@@ -92,7 +92,7 @@ func TestTelemetryKeysFollowChanges(t *testing.T) {
 	own, other := telemetryObject(t, "shop", "own", 0, "{}"), telemetryObject(t, "other", "other", 0, "{}")
 	step([3]string{})
 	step([3]string{"", "own", ""}, upsert(own), upsert(other))
-	step([3]string{"", "", "own"}, upsert(telemetryObject(t, "shop", "own", 0, "{selector: {matchLabels: {app: a}}}")))
+	step([3]string{"", "", "shop/own;"}, upsert(telemetryObject(t, "shop", "own", 0, "{selector: {matchLabels: {app: a}}}")))
 	step([3]string{"", "", ""}, upsert(telemetryObject(t, "shop", "own", 0, "{selector: {matchLabels: {app: b}}}")))
 	step([3]string{"", "own", ""}, upsert(own))
 	step([3]string{}, mesh.Event{Op: mesh.Delete, Config: own})

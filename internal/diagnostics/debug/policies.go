@@ -111,8 +111,8 @@ func (p *Pages) telemetryz(q question) (answer, error) {
 }
 
 // proxyTelemetry contains the Telemetry objects that apply to a proxy. Root is the object of the
-// root namespace, Proxy that of the proxy's namespace, and Workload the object that selects the
-// workload by its selector or a targetRef.
+// root namespace, Proxy that of the proxy's namespace, and Workload the newest object that selects
+// the workload by its selector or a targetRef.
 type proxyTelemetry struct {
 	Root, Proxy, Namespace, Workload namespacedName
 	Metrics, Logging, Tracing        []json.RawMessage
@@ -125,15 +125,14 @@ func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 	keys := view.KeyFor(s, proxy).Telemetry
 	nameOf := func(k config.Key) namespacedName { return namespacedName{k.Namespace, k.Name} }
 	out := proxyTelemetry{
-		Root:     nameOf(keys.Mesh),
-		Proxy:    nameOf(keys.Namespace),
-		Workload: nameOf(keys.Workload),
-		Metrics:  []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{},
+		Root:    nameOf(keys.Mesh),
+		Proxy:   nameOf(keys.Namespace),
+		Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{},
+	}
+	if own := s.Policies(api.Telemetry, keys.Workload); len(own) > 0 {
+		out.Workload = nameOf(own[len(own)-1].Key)
 	}
 	for _, c := range s.Telemetries(keys) {
-		if c == nil {
-			continue
-		}
 		spec := config.Spec[*telemetry.Telemetry](c)
 		for _, x := range spec.Metrics {
 			out.Metrics = append(out.Metrics, protoJSON(x))

@@ -61,11 +61,13 @@ func (r *analysisRun) checkSelectors() {
 		kind              api.Kind
 		field             string
 		overlap, multiple code.Code
+		effect            string // of an overlap
 	}{
 		{api.Sidecar, "spec.workloadSelector", code.ConflictingSidecarWorkloadSelectors,
-			code.MultipleSidecarsWithoutWorkloadSelectors},
+			code.MultipleSidecarsWithoutWorkloadSelectors, "only the older one applies to them"},
 		{api.Telemetry, "spec.selector", code.ConflictingTelemetryWorkloadSelectors,
-			code.MultipleTelemetriesWithoutWorkloadSelectors},
+			code.MultipleTelemetriesWithoutWorkloadSelectors,
+			"both apply to them, and the newer one overrides fields of the older one"},
 	} {
 		list := r.ofKind(x.kind)
 		for i, o := range list {
@@ -87,7 +89,7 @@ func (r *analysisRun) checkSelectors() {
 					return snapshot.SelectorMatches(selector, pod.meta.Labels) &&
 						snapshot.SelectorMatches(second, pod.meta.Labels)
 				}):
-					p.Code, p.Reason = x.overlap, fmt.Sprintf("matches pods that %s %s selects too: only the older one applies to them", x.kind, other.key.Name)
+					p.Code, p.Reason = x.overlap, fmt.Sprintf("matches pods that %s %s selects too: %s", x.kind, other.key.Name, x.effect)
 				default:
 					continue
 				}

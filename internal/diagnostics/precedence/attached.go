@@ -69,8 +69,7 @@ func sidecarReason(used, other *config.Config) string {
 
 // telemetryRelations returns the other Telemetry objects of the View's proxies, each of which is
 // merged over the preceding ones. It also returns objects that make the object k ineffective, or
-// that it makes so, because the older of two applies. An object that is ignored at the workload is
-// not merged.
+// that it makes so, because the older of two without a selector applies.
 func telemetryRelations(v *view.View, k config.Key) []Relation {
 	keys := v.Key.Telemetry
 	var list []Relation
@@ -82,16 +81,11 @@ func telemetryRelations(v *view.View, k config.Key) []Relation {
 			list = append(list, Relation{Effect: Prevails, Object: x.Key, Reason: "it is older and has the same scope"})
 		}
 	}
-	switch {
-	case keys.Ignored == k:
-		return append(list, Relation{Effect: Loses, Object: keys.Workload,
-			Reason: "both select the workload, and the other one is older"})
-	case keys.Workload == k && keys.Ignored != (config.Key{}):
-		list = append(list, Relation{Effect: Prevails, Object: keys.Ignored,
-			Reason: "both select the workload, and it is older"})
+	all := []config.Key{keys.Mesh, keys.Namespace}
+	for _, c := range v.Snapshot.Policies(api.Telemetry, keys.Workload) {
+		all = append(all, c.Key)
 	}
-	all := keys.All()
-	return append(list, layered(all[:], k)...)
+	return append(list, layered(all, k)...)
 }
 
 // peerAuthenticationRelations returns the other PeerAuthentications of the View's proxies. It
@@ -102,9 +96,9 @@ func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 }
 
 // layered returns the relations of an object to the others in a list. keys are the mesh's, the
-// namespace's and the workload's; each object overrides the preceding ones. Preceding objects have
-// the effect MergedFirst, later ones MergedAfter. Empty keys are skipped. It returns nil if the
-// object is not in the list.
+// namespace's and the workload's, oldest first; each object overrides the preceding ones.
+// Preceding objects have the effect MergedFirst, later ones MergedAfter. Empty keys are skipped. It
+// returns nil if the object is not in the list.
 func layered(keys []config.Key, k config.Key) []Relation {
 	at := slices.Index(keys, k)
 	if at < 0 {

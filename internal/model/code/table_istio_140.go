@@ -99,8 +99,9 @@ func secondEntries() []Entry {
 		},
 		{
 			Code: ConflictingTelemetryWorkloadSelectors, Name: "ConflictingTelemetryWorkloadSelectors", Level: Error,
-			Meaning: "Several Telemetries of a namespace select the same workload. Only the oldest applies to it.",
-			Advice:  "Change the selectors so that each workload matches at most one Telemetry.",
+			Meaning: "Several Telemetries of a namespace select the same workload. All apply to it; newer ones override " +
+				"fields of older ones.",
+			Advice: "Change the selectors so that each workload matches at most one Telemetry, or set different fields.",
 		},
 		{
 			Code: MultipleTelemetriesWithoutWorkloadSelectors, Name: "MultipleTelemetriesWithoutWorkloadSelectors",

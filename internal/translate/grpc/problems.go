@@ -121,7 +121,7 @@ func selectorProblems(v *view.View, p *mesh.Proxy) []config.Problem {
 			tell(c, "spec.workloadSelector", len(f.GetWorkloadSelector().GetLabels()) > 0)
 		}
 	}
-	if c := s.Config(s.TelemetryKeys(patched).Workload); c != nil {
+	for _, c := range s.Policies(api.Telemetry, s.TelemetryKeys(patched).Workload) {
 		tell(c, "spec.selector", len(config.Spec[*telemetryapi.Telemetry](c).GetSelector().GetMatchLabels()) > 0)
 	}
 	for _, c := range s.Plugins(s.PluginNames(patched)) {

@@ -6,7 +6,7 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
 // side is the workload's role in traffic.
@@ -36,13 +36,11 @@ type layer struct {
 	spec *telemetry.Telemetry
 }
 
-// layersOf returns the objects of rows that exist, in their order.
-func layersOf(rows snapshot.TelemetryRows) []layer {
+// layersOf returns the objects of rows, in their order.
+func layersOf(rows memo.List[*config.Config]) []layer {
 	var list []layer
-	for _, c := range rows {
-		if c != nil {
-			list = append(list, layer{c.Key, config.Spec[*telemetry.Telemetry](c)})
-		}
+	for c := range rows.All {
+		list = append(list, layer{c.Key, config.Spec[*telemetry.Telemetry](c)})
 	}
 	return list
 }

@@ -70,13 +70,13 @@ func TestEnvoyAcceptsRandomTelemetry(t *testing.T) {
 				})
 		}
 		UnhonouredMesh(m)
-		var rows snapshot.TelemetryRows
+		rows := make([]*config.Config, 4)
 		for i := range rows {
 			rows[i] = valid(t, s, i)
 		}
 		made := newTelemetry(input{
 			settings:   &snapshot.Settings{Mesh: m, RootNamespace: "istio-system"},
-			rows:       rows,
+			rows:       memo.ListOf(rows),
 			services:   memo.ListOf(services),
 			logService: s.IntN(2) == 0,
 		})

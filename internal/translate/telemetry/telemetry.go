@@ -59,7 +59,7 @@ func NewTable() *Table { return &Table{memo.New(newTelemetry)} }
 // input is everything that a Telemetry depends on.
 type input struct {
 	settings *snapshot.Settings
-	rows     snapshot.TelemetryRows
+	rows     memo.List[*config.Config]
 	// services are the services of providers, as the View sees them.
 	services memo.List[destination.NamedProvider]
 	// logService is set if the proxies have the cluster of the mesh's access log service.
@@ -72,7 +72,7 @@ type input struct {
 func (t *Table) For(v *view.View) *Telemetry {
 	in := input{
 		settings:   v.Settings,
-		rows:       v.Snapshot.Telemetries(v.Key.Telemetry),
+		rows:       memo.ListOf(v.Snapshot.Telemetries(v.Key.Telemetry)),
 		services:   servicesOf(v),
 		logService: v.Key.LogService,
 		lacks:      v.Key.MissingFeatures & view.TelemetryFeatures,
@@ -88,13 +88,8 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 		for _, s := range v.Snapshot.ShadowedTelemetries(namespace) {
 			list = append(list, config.Problem{Code: code.MultipleTelemetriesWithoutWorkloadSelectors, Key: s.Key,
 				Field: "spec.selector", Severity: config.Warning,
-				Reason: fmt.Sprintf("has no effect: the older %s is for the same workloads", s.Older)})
+				Reason: fmt.Sprintf("is empty, as that of the older %s: this object has no effect", s.Older)})
 		}
-	}
-	if k := v.Key.Telemetry; k.Ignored != (config.Key{}) {
-		list = append(list, config.Problem{Code: code.ConflictingTelemetryWorkloadSelectors, Key: k.Ignored,
-			Field: "spec.selector", Severity: config.Warning,
-			Reason: fmt.Sprintf("has no effect for workloads that the older %s selects too", k.Workload)})
 	}
 	slices.SortFunc(list, config.Problem.Compare)
 	return slices.Compact(list)
