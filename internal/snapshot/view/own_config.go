@@ -16,7 +16,8 @@ import (
 )
 
 // proxyConfigOverrides returns the settings in a proxy's metadata that differ from the mesh's:
-// proxyHeaders and connectionSettings of its ProxyConfig, and [snapshot.Settings.ProxyMetadataFor].
+// proxyHeaders, connectionSettings and tracing of its ProxyConfig, and
+// [snapshot.Settings.ProxyMetadataFor].
 // all is their encoding, which Settings.WithProxyConfig parses; clusters is the encoding of the
 // parts that outbound clusters depend on. Either is "" if nothing differs. logService reports
 // whether the proxy's ProxyConfig has an access log service with an address (readOwnConfig).
@@ -34,13 +35,14 @@ func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters st
 // reads. It is cheaper than parsing.
 func mentionsOverrides(raw json.RawMessage) bool {
 	return slices.ContainsFunc(
-		[]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"},
+		[]string{`"proxyHeaders"`, `"connectionSettings"`, `"envoyAccessLogService"`, `"tracing"`},
 		func(field string) bool { return bytes.Contains(raw, []byte(field)) },
 	)
 }
 
-// readOwnConfig sets in own the fields proxyHeaders and connectionSettings of raw, a ProxyConfig in
-// JSON, each if it differs from defaults, the mesh's. A field that cannot be parsed is ignored.
+// readOwnConfig sets in own the fields proxyHeaders, connectionSettings and tracing of raw, a
+// ProxyConfig in JSON, each if it differs from defaults, the mesh's. A field that cannot be parsed
+// is ignored.
 //
 // It reports whether raw has an address in envoyAccessLogService, so that the proxy's bootstrap has
 // the cluster of that service. Envoy rejects a listener that logs to an unknown cluster. If raw is
@@ -53,6 +55,7 @@ func readOwnConfig(
 	var fields struct {
 		ProxyHeaders          json.RawMessage `json:"proxyHeaders"`
 		ConnectionSettings    json.RawMessage `json:"connectionSettings"`
+		Tracing               json.RawMessage `json:"tracing"`
 		EnvoyAccessLogService struct {
 			Address string `json:"address"`
 		} `json:"envoyAccessLogService"`
@@ -68,7 +71,26 @@ func readOwnConfig(
 		!proto.Equal(c, defaults.GetConnectionSettings()) {
 		own.ConnectionSettings = c
 	}
+	if t := new(meshconfig.Tracing); unmarshalIfPresent(fields.Tracing, t) {
+		if t = spanSettings(t); !proto.Equal(t, spanSettings(defaults.GetTracing())) {
+			own.Tracing = t
+		}
+	}
 	return fields.EnvoyAccessLogService.Address != ""
+}
+
+// spanSettings returns the fields of t that listeners depend on, or nil if t is nil. The others, the
+// tracer and its TLS settings, are in the bootstrap.
+func spanSettings(t *meshconfig.Tracing) *meshconfig.Tracing {
+	if t == nil {
+		return nil
+	}
+	return &meshconfig.Tracing{
+		Sampling:         t.GetSampling(),
+		CustomTags:       t.GetCustomTags(),
+		MaxPathTagLength: t.GetMaxPathTagLength(),
+		EnableIstioTags:  t.GetEnableIstioTags(),
+	}
 }
 
 // forClusters returns a new message with the fields of own that outbound clusters depend on, each

@@ -49,3 +49,45 @@ defaultConfig: {proxyMetadata: {ISTIO_META_IDLE_TIMEOUT: 60s, ISTIO_META_HTTP_PR
 		})
 	}
 }
+
+// TestOwnTracing tests which tracing settings of a proxy's own ProxyConfig precede the mesh's, and
+// that the tracer, which only the bootstrap has, separates no proxies.
+func TestOwnTracing(t *testing.T) {
+	m := fixture.New(t, nil, []byte(`
+defaultConfig: {tracingServiceName: CANONICAL_NAME_ONLY, tracing: {sampling: 5, zipkin: {address: "a:9411"}, customTags: {a: {literal: {value: x}}}}}
+`))
+	for name, c := range map[string]struct {
+		config   string
+		shared   bool
+		sampling float64
+		tags     int
+	}{
+		"none":                {"{tracingServiceName: APP_LABEL_AND_NAMESPACE}", true, 5, 1},
+		"as the mesh":         {`{tracing: {sampling: 5, customTags: {a: {literal: {value: x}}}}}`, true, 5, 1},
+		"with another tracer": {`{tracing: {sampling: 5, zipkin: {address: "b:9411"}, customTags: {a: {literal: {value: x}}}}}`, true, 5, 1},
+		"own":                 {"{tracing: {sampling: 100}}", false, 100, 0},
+		"empty":               {"{tracing: {}}", false, 0, 0},
+		"malformed":           {"{tracing: {sampling: often}}", true, 5, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := m.View(fixture.Proxy(t, []byte("proxyConfig: "+c.config)))
+			if shared := v.Settings == m.Snapshot().Settings; shared != c.shared {
+				t.Errorf("shares the mesh's settings: %v, want %v", shared, c.shared)
+			}
+			got := v.Settings.Mesh.GetDefaultConfig().GetTracing()
+			if got.GetSampling() != c.sampling || len(got.GetCustomTags()) != c.tags {
+				t.Errorf("tracing %v, want sampling %v and %d tags", got, c.sampling, c.tags)
+			}
+		})
+	}
+}
+
+// TestTracerWithoutSettings tests that a proxy with a tracer of its own differs from a mesh without
+// tracing settings: its spans have Istio's tags.
+func TestTracerWithoutSettings(t *testing.T) {
+	m := fixture.New(t, nil, nil)
+	v := m.View(fixture.Proxy(t, []byte(`proxyConfig: {tracing: {zipkin: {address: "a:9411"}}}`)))
+	if v.Settings.Mesh.GetDefaultConfig().GetTracing() == nil {
+		t.Error("the proxy has no tracing settings")
+	}
+}
