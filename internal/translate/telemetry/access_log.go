@@ -26,26 +26,27 @@ type logChoice struct {
 }
 
 // addAccessLogs adds the access logs of a side to out, sorted by provider, except disabled ones.
-// Telemetry objects and the mesh's default providers take precedence; without either, the fields of
-// MeshConfig apply (addMeshLogs).
+// Telemetry objects and the mesh's default providers take precedence. The fields of MeshConfig
+// apply (addMeshLogs) if no chosen provider can log, unless an entry without any disables logging.
 func (m *builder) addAccessLogs(s side, out *Side) {
-	chosen, any := m.chooseLogs(s)
-	if !any {
-		m.addMeshLogs(out)
-		return
-	}
+	chosen, isOff := m.chooseLogs(s)
+	usable := false
 	for _, name := range slices.Sorted(maps.Keys(chosen)) {
+		usable = usable || m.canLog(name)
 		if c := chosen[name]; !c.disabled {
 			m.addLog(c, out)
 		}
 	}
+	if !usable && !isOff {
+		m.addMeshLogs(out)
+	}
 }
 
 // chooseLogs returns the effective settings of a side's access logs, by provider, from the
-// Telemetry objects. If none has accessLogging, it uses the mesh's default providers; any is false
-// if there are none either. Later entries override, and only providers in effect are included
-// (entries). An entry for this side without a provider is a Warning, unless it disables logging.
-func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
+// Telemetry objects. If none has accessLogging, it uses the mesh's default providers. Later entries
+// override, and only providers in effect are included (entries). isOff reports whether the last
+// entry without any provider disables logging; one that does not is a Warning.
+func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, isOff bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
 	chosen = map[string]logChoice{}
@@ -53,15 +54,18 @@ func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 		for _, n := range mesh {
 			chosen[n.name] = logChoice{named: n}
 		}
-		return chosen, len(mesh) > 0
+		return chosen, false
 	}
 	all, counting := entries(m.layers, "accessLogging", (*telemetry.Telemetry).GetAccessLogging,
 		func(l *telemetry.AccessLogging) bool { return s.matchesMode(l.GetMatch().GetMode()) }, mesh)
 	for _, e := range all {
-		if len(e.providers) == 0 && !e.value.GetDisabled().GetValue() {
+		if len(e.providers) == 0 {
+			isOff = e.value.GetDisabled().GetValue()
+		}
+		if len(e.providers) == 0 && !isOff {
 			m.addWarning(
 				e.origin,
-				"names no provider, and the mesh has no default one (defaultProviders.accessLogging): nothing is logged",
+				"names no provider, and the mesh has no default one (defaultProviders.accessLogging): it has no effect",
 			)
 		}
 		for _, n := range e.providers {
@@ -70,7 +74,21 @@ func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 			}
 		}
 	}
-	return chosen, true
+	return chosen, isOff
+}
+
+// canLog reports whether the provider with a name exists, can log, and has a service if it needs
+// one.
+func (m *builder) canLog(name string) bool {
+	p := m.providers.findProvider(name)
+	switch {
+	case p == nil:
+		return false
+	case p.GetEnvoyFileAccessLog() != nil:
+		return true
+	default:
+		return isLog(p) && m.providers.services[p.GetName()].cluster != ""
+	}
 }
 
 // addLog adds the access log of one provider to the logs of out that it supports, and the cluster
