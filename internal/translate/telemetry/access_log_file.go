@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	reqwithoutqueryv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/formatter/req_without_query/v3"
@@ -21,8 +22,8 @@ import (
 const fileLog = "envoy.access_loggers.file"
 
 // addMeshLogs adds to out the access logs that MeshConfig configures without providers: the file
-// accessLogFile, and the proxy's log service if m.logService is set. The log service gets requests
-// only; the file also gets connections, and the unmatched ones of listeners.
+// accessLogFile, and the proxy's log service if m.logService is set. Both get requests, connections,
+// and the unmatched connections of listeners, which the service gets as a log of its own name.
 func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {
@@ -30,17 +31,17 @@ func (m *builder) addMeshLogs(out *Side) {
 		out.HTTPLogs, out.TCPLogs = append(out.HTTPLogs, l), append(out.TCPLogs, l)
 		out.ListenerLogs = append(out.ListenerLogs, unmatchedOnly(l))
 	}
-	if m.logService {
-		l := accessLog(
-			httpServiceLog,
-			httpService(
-				&meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider{},
-				service{cluster: bootstrapService},
-			),
-			"",
-		)
-		out.HTTPLogs = append(out.HTTPLogs, l)
+	if !m.logService {
+		return
 	}
+	at := service{cluster: bootstrapService}
+	connections := func(name string) *accesslogv3.AccessLog {
+		return accessLog(tcpServiceLog, tcpService(
+			&meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider{LogName: name}, at), "")
+	}
+	out.HTTPLogs = append(out.HTTPLogs, accessLog(httpServiceLog, httpService(nil, at), ""))
+	out.TCPLogs = append(out.TCPLogs, connections(tcpLogName))
+	out.ListenerLogs = append(out.ListenerLogs, unmatchedOnly(connections(listenerLogName)))
 }
 
 // meshFormat returns the format of MeshConfig.accessLogFormat in the encoding accessLogEncoding. It

@@ -33,6 +33,7 @@ const bootstrapService = "envoy_accesslog_service"
 const (
 	httpLogName          = "http_envoy_accesslog"
 	tcpLogName           = "tcp_envoy_accesslog"
+	listenerLogName      = "listener_envoy_accesslog"
 	openTelemetryLogName = "otel_envoy_accesslog"
 )
 

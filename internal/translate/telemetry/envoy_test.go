@@ -34,7 +34,7 @@ func listenerOf(n int, s *Side) *listenerv3.Listener {
 		AccessLogOptions: &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: s.LogConnected},
 	}
 	return &listenerv3.Listener{
-		Name: fmt.Sprint(n),
+		Name: fmt.Sprint(n), AccessLog: s.ListenerLogs,
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 			Address: fmt.Sprintf("127.1.%d.%d", n>>8, n&255), PortSpecifier: &corev3.SocketAddress_PortValue{
 				PortValue: 80,

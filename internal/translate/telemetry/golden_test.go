@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,7 +53,8 @@ func caseView(t testing.TB, c *golden.Case) *view.View {
 	return fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
 }
 
-// sideText prints a side: what connection managers have, what TCP proxies have beside or instead.
+// sideText prints a side: the logs of connection managers, and of TCP proxies if they differ, and
+// logs of listeners that are not logs of TCP proxies.
 func sideText(t testing.TB, s *Side) []byte {
 	t.Helper()
 	var b strings.Builder
@@ -66,6 +68,13 @@ func sideText(t testing.TB, s *Side) []byte {
 		logs("TCP", s.TCPLogs)
 	} else if len(s.TCPLogs) > 0 {
 		b.WriteString("# the same of TCP\n")
+	}
+	for _, l := range s.ListenerLogs {
+		if !slices.ContainsFunc(s.TCPLogs, func(t *accesslogv3.AccessLog) bool {
+			return proto.Equal(t.GetTypedConfig(), l.GetTypedConfig())
+		}) {
+			logs("listener", []*accesslogv3.AccessLog{l})
+		}
 	}
 	if s.LogConnected {
 		b.WriteString("# connections are logged when they are made, too\n")
