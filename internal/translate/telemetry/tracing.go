@@ -21,8 +21,9 @@ const defaultSampling = 1
 // traceChoice is the effective setting of all entries that apply to a side; later entries override
 // earlier ones.
 type traceChoice struct {
-	// provider is where spans are sent; nil for the tracer of the bootstrap.
+	// provider is where spans are sent, or nil if there is none.
 	provider           *named
+	at                 origin // the last entry for the side
 	sampling           *float64
 	tags               map[string]*telemetry.Tracing_CustomTag
 	tagsAt             origin // the entry that has tags
@@ -34,9 +35,10 @@ type traceChoice struct {
 }
 
 // addTracing sets the tracing of a side in out. If neither an object nor a default provider
-// configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply. out.Tracing stays nil if
-// tracing is disabled or the provider cannot be used; the latter is a Problem. SamplesByRequestID
-// is true unless the objects disable it and out.Tracing is set.
+// configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply, with the tracer of the
+// bootstrap. out.Tracing stays nil if tracing is disabled, or there is no provider for the side or
+// it cannot be used; the latter two are Warnings. SamplesByRequestID is true unless the objects
+// disable it and out.Tracing is set.
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
@@ -47,8 +49,15 @@ func (m *builder) addTracing(s side, out *Side) {
 		out.Tracing = m.newTracing(c)
 		return
 	}
+	if c.provider == nil {
+		if c.at != (origin{}) {
+			m.addWarning(c.at,
+				"names no provider, and the mesh has no default one (defaultProviders.tracing): there are no spans")
+		}
+		return
+	}
 	t := m.newTracing(c)
-	if c.provider != nil && !m.setProvider(*c.provider, t) {
+	if !m.setProvider(*c.provider, t) {
 		return
 	}
 	switch {
@@ -61,8 +70,8 @@ func (m *builder) addTracing(s side, out *Side) {
 }
 
 // chooseTracing returns the merged entries of all objects that apply to the side; later ones
-// override. any is false if there are neither entries nor default providers. Of several default
-// providers only the first is used, with a Warning.
+// override. any is false if there are neither default providers nor entries, also for the other
+// side. Of several default providers only the first is used, with a Warning.
 func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
 		if any {
@@ -73,10 +82,10 @@ func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	}
 	for _, l := range m.layers {
 		for i, t := range l.spec.GetTracing() {
+			any = true
 			if !s.matchesMode(t.GetMatch().GetMode()) {
 				continue
 			}
-			any = true
 			c.mergeEntry(t, origin{l.key, fmt.Sprintf("spec.tracing[%d]", i)})
 		}
 	}
@@ -87,6 +96,7 @@ func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 // custom tags replace all earlier ones. Of its providers, only the first is used. at is the path of
 // the entry.
 func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
+	c.at = at
 	if refs := t.GetProviders(); len(refs) > 0 { // Validation warns if there are several.
 		c.provider = &named{origin{at.key, at.field + ".providers[0].name"}, refs[0].GetName()}
 	}
