@@ -1,6 +1,9 @@
 package telemetry
 
 import (
+	"slices"
+	"strings"
+
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -54,13 +57,17 @@ func newProviders(in input) providers {
 }
 
 // findProvider returns the provider with a name, configured or built in, or nil if there is none.
+// Without a configured one of that name, it may differ in upper and lower case, as in Istio.
 func (p providers) findProvider(name string) *provider {
-	for _, x := range p.settings.Mesh.GetExtensionProviders() {
-		if x.GetName() == name {
-			return x
-		}
+	list := p.settings.Mesh.GetExtensionProviders()
+	i := slices.IndexFunc(list, func(x *provider) bool { return x.GetName() == name })
+	if i < 0 {
+		i = slices.IndexFunc(list, func(x *provider) bool { return strings.EqualFold(x.GetName(), name) })
 	}
-	return builtinProvider(name)
+	if i >= 0 {
+		return list[i]
+	}
+	return builtinProvider(strings.ToLower(name))
 }
 
 // kindOf returns the kind of a provider, the JSON name of its field ("envoyOtelAls"), or "" if it
