@@ -1,7 +1,7 @@
 package config
 
 import (
-	"regexp"
+	"strings"
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
@@ -95,11 +95,15 @@ func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	}
 }
 
-// checkTagOverride adds Errors for a tag name that Prometheus refuses, a value with operation
-// REMOVE, and a missing or invalid value (TagExpression) without it.
+// checkTagOverride adds Errors for a value with operation REMOVE, and a missing or invalid value
+// (TagExpression) without it. A tag without a name, or whose name is not that of its label, is a
+// Warning.
 func (r *report) checkTagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
-	if !labelName.MatchString(tag) {
-		r.errorf(at, "%q cannot be the name of a label: want letters, digits and underscores, and no digit first", tag)
+	switch label := LabelName(tag); {
+	case label == "":
+		r.warnf(at, "has no name and no effect")
+	case label != tag:
+		r.warnf(at, "is the label %s in Prometheus", label)
 	}
 	switch removed := override.GetOperation() == telemetry.MetricsOverrides_TagOverride_REMOVE; {
 	case removed && override.GetValue() != "":
@@ -112,5 +116,17 @@ func (r *report) checkTagOverride(at path, tag string, override *telemetry.Metri
 	}
 }
 
-// labelName matches the label names that Prometheus accepts.
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+// LabelName returns the name of the label in Prometheus for a tag: characters other than letters,
+// digits and underscores become underscores, and one precedes a digit at the beginning. It returns
+// "" for "".
+func LabelName(tag string) string {
+	if tag != "" && '0' <= tag[0] && tag[0] <= '9' {
+		tag = "_" + tag
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, tag)
+}

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // metric is one of Istio's standard metrics.
@@ -54,12 +56,13 @@ type tailored struct {
 	disabled bool
 	// kinds adds a label for the kind of record: a connection was established, or ended.
 	kinds bool
-	// tags are the tags that are added, replaced or removed.
+	// tags are the labels that are added, replaced or removed.
 	tags map[string]*telemetry.MetricsOverrides_TagOverride
 }
 
 // applyOverrides applies to t the overrides of one entry that select the side and the metric, in
-// their order. A later override of the same tag wins; disabled keeps the last value that is set.
+// their order. A later override of the same label wins; of two in one override, which have
+// different names, the later name. disabled keeps the last value that is set.
 func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {
 		if !s.matchesMode(o.GetMatch().GetMode()) || !selectsMetric(o.GetMatch(), t.metric) {
@@ -68,11 +71,13 @@ func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 		if o.GetDisabled() != nil {
 			t.disabled = o.GetDisabled().GetValue()
 		}
-		for name, tag := range o.GetTagOverrides() {
+		for _, name := range slices.Sorted(maps.Keys(o.GetTagOverrides())) {
 			if t.tags == nil {
 				t.tags = map[string]*telemetry.MetricsOverrides_TagOverride{}
 			}
-			t.tags[name] = tag
+			if label := config.LabelName(name); label != "" {
+				t.tags[label] = o.GetTagOverrides()[name]
+			}
 		}
 	}
 }
