@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"slices"
+
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -28,27 +30,19 @@ func (s *Snapshot) PluginNames(p ProxyAttributes) PluginNames {
 	return PluginNames{s.AttachedNames(api.WasmPlugin, p), s.AttachedNames(api.TrafficExtension, p)}
 }
 
-// Plugins returns the WasmPlugins and TrafficExtensions with the names in n, merged into one list:
-// first the objects of the root namespace, then all others, each of these two groups oldest first.
-// Names of objects that no longer exist are skipped.
+// Plugins returns the WasmPlugins and TrafficExtensions with the names in n in one list: first the
+// objects of the proxy's namespace, then those of the root namespace, each of these two groups
+// oldest first. Names of objects that no longer exist are skipped.
 func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
-	wasm, traffic := s.Policies(api.WasmPlugin, n.Wasm), s.Policies(api.TrafficExtension, n.Traffic)
-	list := make([]*config.Config, 0, len(wasm)+len(traffic))
-	for len(wasm) > 0 && len(traffic) > 0 {
-		if s.pluginBefore(traffic[0], wasm[0]) {
-			list, traffic = append(list, traffic[0]), traffic[1:]
-		} else {
-			list, wasm = append(list, wasm[0]), wasm[1:]
+	list := append(s.Policies(api.WasmPlugin, n.Wasm), s.Policies(api.TrafficExtension, n.Traffic)...)
+	slices.SortStableFunc(list, func(a, b *config.Config) int {
+		if a.Namespace == b.Namespace {
+			return config.CompareAge(a, b)
 		}
-	}
-	return append(append(list, wasm...), traffic...)
-}
-
-// pluginBefore reports whether plugin a precedes b: objects of the root namespace first, then the
-// older one. Outside of the root namespace, both must be of one namespace.
-func (s *Snapshot) pluginBefore(a, b *config.Config) bool {
-	if root := s.Settings.RootNamespace; a.Namespace != b.Namespace {
-		return a.Namespace == root
-	}
-	return config.CompareAge(a, b) < 0
+		if a.Namespace == s.Settings.RootNamespace {
+			return 1
+		}
+		return -1
+	})
+	return list
 }

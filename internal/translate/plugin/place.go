@@ -2,7 +2,10 @@ package plugin
 
 import (
 	"cmp"
+	"math"
 	"slices"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	extensions "istio.io/api/extensions/v1alpha1"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -149,12 +152,14 @@ func (t traffic) matchesPort(side Side, port uint32) bool {
 	return false
 }
 
-// priorityOf returns the priority of a WasmPlugin or TrafficExtension, 0 if unset.
+// priorityOf returns the priority of a WasmPlugin or TrafficExtension. An unset one is the lowest,
+// as in Istio.
 func priorityOf(c *config.Config) int32 {
-	if c.Kind == api.WasmPlugin {
-		return config.Spec[*extensions.WasmPlugin](c).GetPriority().GetValue()
+	p := config.Spec[interface{ GetPriority() *wrapperspb.Int32Value }](c).GetPriority()
+	if p == nil {
+		return math.MinInt32
 	}
-	return config.Spec[*extensions.TrafficExtension](c).GetPriority().GetValue()
+	return p.GetValue()
 }
 
 // selector is the common interface of the traffic selectors of both kinds.
