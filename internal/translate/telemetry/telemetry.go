@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
@@ -64,6 +65,8 @@ type input struct {
 	services memo.List[destination.NamedProvider]
 	// logService is set if the proxies have the cluster of the mesh's access log service.
 	logService bool
+	// router is set for gateways, whose calls are requests of others.
+	router bool
 	// lacks is the subset of view.TelemetryFeatures that the proxies' Envoy does not support.
 	lacks view.EnvoyFeatures
 }
@@ -75,6 +78,7 @@ func (t *Table) For(v *view.View) *Telemetry {
 		rows:       memo.ListOf(v.Snapshot.Telemetries(v.Key.Telemetry)),
 		services:   servicesOf(v),
 		logService: v.Key.LogService,
+		router:     v.Key.Type == mesh.RouterProxy,
 		lacks:      v.Key.MissingFeatures & view.TelemetryFeatures,
 	}
 	return t.made.Get(in)

@@ -32,6 +32,8 @@ type traceChoice struct {
 	noContext          bool
 	noContextAt        origin // the entry that sets noContext
 	sampledByRequestID *bool
+	// policed is set for the side on which AuthorizationPolicies are evaluated.
+	policed bool
 }
 
 // addTracing sets the tracing of a side in out. If neither an object nor a default provider
@@ -42,6 +44,7 @@ type traceChoice struct {
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
+	c.policed = s == server || m.router
 	switch {
 	case !any && !m.settings.Mesh.GetEnableTracing(), c.disabled:
 		return
@@ -145,8 +148,9 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets in t the provider that receives the spans, and its maximum tag length if
-// configured, and adds its cluster to m.out.Clusters. If the provider has its own sampler
+// setProvider sets in t the provider that receives the spans, its maximum tag length if configured,
+// and spans of their own for upstream calls of gateways and for SkyWalking. It adds the provider's
+// cluster to m.out.Clusters. If the provider has its own sampler
 // (samplerOf), it also sets the random sampling to 100 %. If the provider does not exist, does not
 // receive spans or has no service, it adds a Warning and returns false; t is unchanged.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
@@ -163,6 +167,9 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 	if !ok {
 		return false
 	}
+	if m.router { // It answers one call and makes another, so each has a span.
+		t.SpawnUpstreamSpan = wrapperspb.Bool(true)
+	}
 	var length uint32
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
@@ -172,6 +179,7 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 		t.Provider, length = datadog(at), x.Datadog.GetMaxTagLength()
 	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
 		t.Provider = skywalking(x.Skywalking, at)
+		t.SpawnUpstreamSpan = wrapperspb.Bool(true) // SkyWalking derives its topology from exit spans.
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
 		sampler, sampled := m.samplerOf(n, p)
 		headers := x.Opentelemetry.GetGrpc().GetInitialMetadata()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/type/metadata/v3"
 	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -27,6 +28,32 @@ func istioTags() [][2]string {
 	}
 }
 
+// dryRunTags returns the tags with the results of AuthorizationPolicies in dry run, for the policies
+// of both actions: the name of the policy that matched, and allowed or denied. Envoy omits a tag
+// whose metadata its RBAC filter has not written.
+func dryRunTags() []*tracingv3.CustomTag {
+	var list []*tracingv3.CustomTag
+	for _, action := range []string{"allow", "deny"} {
+		for tag, key := range map[string]string{"name": "shadow_effective_policy_id", "result": "shadow_engine_result"} {
+			list = append(list, &tracingv3.CustomTag{
+				Tag: "istio.authorization.dry_run." + action + "_policy." + tag,
+				Type: &tracingv3.CustomTag_Metadata_{Metadata: &tracingv3.CustomTag_Metadata{
+					Kind: &metadatav3.MetadataKind{
+						Kind: &metadatav3.MetadataKind_Request_{Request: new(metadatav3.MetadataKind_Request)},
+					},
+					MetadataKey: &metadatav3.MetadataKey{
+						Key: "envoy.filters.http.rbac",
+						Path: []*metadatav3.MetadataKey_PathSegment{{
+							Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: "istio_dry_run_" + action + "_" + key},
+						}},
+					},
+				}},
+			})
+		}
+	}
+	return list
+}
+
 // spanTags returns the tags of spans, sorted by name: Istio's (withIstioTags), overridden by the
 // tags of objects, or else by the tags of ProxyConfig.tracing. Invalid tags are left out silently.
 // Tags whose value is a format are left out with a Warning if the View's Envoy lacks
@@ -42,6 +69,11 @@ func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	if withIstioTags(c, proxy) {
 		for _, t := range istioTags() {
 			add(environmentTag(t[0], t[1], ""))
+		}
+		if c.policed {
+			for _, t := range dryRunTags() {
+				add(t)
+			}
 		}
 	}
 	if len(c.tags) > 0 {
