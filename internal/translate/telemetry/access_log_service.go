@@ -86,14 +86,14 @@ func grpcService(at service) *corev3.GrpcService {
 
 // openTelemetryService returns the config of a logger that sends records to the OpenTelemetry
 // service at. The text of the format is the body, by default Istio's, and its labels are the
-// attributes; if Envoy would refuse either, both are dropped. The default name of the log is
-// openTelemetryLogName. Envoys that lack view.OpenTelemetryLogService get the deprecated
-// common_config.
+// attributes; if Envoy would refuse either, both are dropped. Envoy adds no attributes of its own.
+// The default name of the log is openTelemetryLogName. Envoys that lack
+// view.OpenTelemetryLogService get the deprecated common_config.
 func (m *builder) openTelemetryService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider,
 	at service,
 ) *otellogv3.OpenTelemetryAccessLogConfig {
-	out := new(otellogv3.OpenTelemetryAccessLogConfig)
+	out := &otellogv3.OpenTelemetryAccessLogConfig{DisableBuiltinLabels: true}
 	if name := cmp.Or(p.GetLogName(), openTelemetryLogName); m.lacks.Has(view.OpenTelemetryLogService) {
 		out.CommonConfig = serviceConfig(name, at, nil) //nolint:staticcheck // older Envoys know no other
 	} else {
