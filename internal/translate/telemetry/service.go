@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"strconv"
-
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -15,11 +13,7 @@ type service struct {
 	// cluster is "" if there is none; fault is the reason.
 	cluster, fault string
 	host           string
-	port           uint32
 }
-
-// authority returns the authority of requests to the service.
-func (s service) authority() string { return s.host + ":" + strconv.FormatUint(uint64(s.port), 10) }
 
 // address is a provider's service in MeshConfig, "[NAMESPACE/]HOST", and its port.
 type address struct {
@@ -79,8 +73,7 @@ func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
 	return memo.ListOf(list)
 }
 
-// newService returns the cluster, fault, host and port of a provider; cluster is "" if the fault is
-// set.
+// newService returns the cluster, fault and host of a provider; cluster is "" if the fault is set.
 func newService(p destination.Provider) service {
-	return service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
+	return service{cluster: p.Cluster(), fault: p.Fault, host: p.Host}
 }

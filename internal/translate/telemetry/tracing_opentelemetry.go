@@ -59,7 +59,6 @@ func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtension
 	at := service{
 		cluster: m.providers.services[p.GetName()].cluster,
 		host:    p.GetOpentelemetry().GetService(),
-		port:    p.GetOpentelemetry().GetPort(),
 	}
 	path, http := defaultSamplingPath, p.GetOpentelemetry().GetHttp()
 	if api != nil {

@@ -88,8 +88,9 @@ func skywalking(
 	return newTracer("envoy.tracers.skywalking", c)
 }
 
-// httpCollector returns the service that spans are posted to. A missing slash of the path is added,
-// and a timeout below 1 ms, or nil, is replaced by collectorTimeout.
+// httpCollector returns the service that spans are posted to; the Host header is its host without
+// the port. A missing slash of the path is added, and a timeout below 1 ms, or nil, is replaced by
+// collectorTimeout.
 func httpCollector(
 	at service,
 	path string,
@@ -103,7 +104,7 @@ func httpCollector(
 		timeout = durationpb.New(collectorTimeout)
 	}
 	s := &corev3.HttpService{HttpUri: &corev3.HttpUri{
-		Uri:              "http://" + at.authority() + path,
+		Uri:              "http://" + at.host + path,
 		HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: at.cluster},
 		Timeout:          timeout,
 	}}
