@@ -208,11 +208,16 @@ func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 }
 
 // matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
-// type, version and metadata. A patch with a version never matches a proxy without one, and a patch
-// for waypoints or with an invalid or too long version matches no proxy. All metadata of the match
-// must be equal.
+// type, version and metadata. An extension config matches all types: whether it is needed depends
+// on the filter that refers to it. A patch with a version never matches a proxy without one, and a
+// patch for waypoints or with an invalid or too long version matches no proxy. All metadata of the
+// match must be equal.
 func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
-	switch p.context {
+	context := p.context
+	if p.applyTo == networking.EnvoyFilter_EXTENSION_CONFIG {
+		context = networking.EnvoyFilter_ANY
+	}
+	switch context {
 	case networking.EnvoyFilter_ANY:
 	case networking.EnvoyFilter_SIDECAR_INBOUND, networking.EnvoyFilter_SIDECAR_OUTBOUND:
 		if x.Type != mesh.SidecarProxy {

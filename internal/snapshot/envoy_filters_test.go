@@ -69,11 +69,12 @@ configPatches:
 - {applyTo: CLUSTER, match: {context: GATEWAY}}
 - {applyTo: CLUSTER, match: {context: WAYPOINT}}
 - {applyTo: VIRTUAL_HOST, match: {context: GATEWAY}}
+- {applyTo: EXTENSION_CONFIG, match: {context: GATEWAY}}
 `)))
 	s := b.Current()
 	for proxy, want := range map[mesh.ProxyType]PatchNames{
-		mesh.SidecarProxy: {Clusters: "shop/a:0", Listeners: "shop/a:1,2,3,4,5,6,7", Routes: "shop/a:6,8", Extensions: "shop/a:9"},
-		mesh.RouterProxy:  {Clusters: "shop/a:0,11", Listeners: "shop/a:1,2,3,4,5", Routes: "shop/a:6,13", Extensions: "shop/a:9"},
+		mesh.SidecarProxy: {Clusters: "shop/a:0", Listeners: "shop/a:1,2,3,4,5,6,7", Routes: "shop/a:6,8", Extensions: "shop/a:9,14"},
+		mesh.RouterProxy:  {Clusters: "shop/a:0,11", Listeners: "shop/a:1,2,3,4,5", Routes: "shop/a:6,13", Extensions: "shop/a:9,14"},
 	} {
 		got := s.PatchNames(ProxyAttributes{Type: proxy, Namespace: "shop"})
 		if got != want {
