@@ -100,10 +100,16 @@ func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return a.setMaterial(m), nil
+}
+
+// setMaterial signs with m from now on. It reports whether m differs from the current material, and
+// logs and notifies the change.
+func (a *Authority) setMaterial(m *Material) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if m.isEqual(a.material) {
-		return false, nil
+		return false
 	}
 	a.material = m
 	a.changed.Notify()
@@ -114,7 +120,7 @@ func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 		"until", m.NotAfter,
 		"roots", len(m.Roots),
 	)
-	return true, nil
+	return true
 }
 
 // Material returns the current material, nil before the first ReplaceMaterial, and a channel that

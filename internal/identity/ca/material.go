@@ -170,8 +170,12 @@ func (m *Material) isEqual(other *Material) bool {
 
 // sameSet reports whether a and b contain the same certificates. Neither may contain duplicates.
 func sameSet(a, b []*x509.Certificate) bool {
-	return len(a) == len(b) &&
-		!slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
+	return len(a) == len(b) && isSubset(a, b)
+}
+
+// isSubset reports whether b contains all certificates of a.
+func isSubset(a, b []*x509.Certificate) bool {
+	return !slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
 }
 
 // samePublicKey reports whether two public keys are equal. It returns false for unknown types.

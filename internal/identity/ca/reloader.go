@@ -41,7 +41,8 @@ type Reloader struct {
 	Store     KeyStore
 	Authority *Authority
 	// SelfSigned creates the root if Store is empty, and renews it by Rotation. If nil, operators
-	// provide and replace the files.
+	// provide and replace the files, and new roots must contain the current ones or be contained in
+	// them.
 	SelfSigned *SelfSigned
 	Rotation   Rotation
 	// Now, Random and Log default to the system's clock, crypto/rand and no log.
@@ -177,8 +178,8 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 }
 
 // reload loads Store and replaces the Authority's material, if the version changed. If the files
-// cannot be read or are invalid, it keeps the current material, logs the error and calls
-// OnLoadError. An error equal to the last reported one is not reported again until the files were
+// cannot be read or applyFiles refuses them, it keeps the current material, logs the error and
+// calls OnLoadError. An error equal to the last reported one is not reported again until the files were
 // valid in between. If ctx ends while the files are read, nothing is reported.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
@@ -187,7 +188,7 @@ func (k *Reloader) reload(ctx context.Context) {
 		return
 	}
 	if err == nil {
-		_, err = k.Authority.ReplaceMaterial(f)
+		err = k.applyFiles(f)
 	}
 	if ctx.Err() != nil {
 		return
@@ -199,7 +200,7 @@ func (k *Reloader) reload(ctx context.Context) {
 				k.OnLoadError(err)
 			}
 			k.Log.Error(
-				"new files of the certificate authority are invalid; signing continues with the last valid ones",
+				"new files of the certificate authority cannot be used; signing continues with the last valid ones",
 				"store", k.Store.String(),
 				"err", err,
 			)
@@ -207,6 +208,24 @@ func (k *Reloader) reload(ctx context.Context) {
 		return
 	}
 	k.version, k.lastError = version, ""
+}
+
+// applyFiles replaces the Authority's material by files that changed while it runs. It returns an
+// error, and keeps the material, if they are invalid, or if operators exchange roots in one step:
+// workloads with the old roots and workloads with the new ones would not trust each other.
+func (k *Reloader) applyFiles(f Files) error {
+	m, err := f.Parse(k.Authority.now())
+	if err != nil {
+		return err
+	}
+	current, _ := k.Authority.Material()
+	if k.SelfSigned == nil && current != nil && !isSubset(m.Roots, current.Roots) && !isSubset(current.Roots, m.Roots) {
+		return errors.New("the roots are exchanged, and neither set of roots contains the other: " +
+			"add the new root beside the current one first, and remove that once the new one signs; " +
+			"a restart uses the new roots at once, and breaks connections between workloads until all have them")
+	}
+	k.Authority.setMaterial(m)
+	return nil
 }
 
 // rotateIfDue renews the root if it is self-signed and due. A failure is logged and retried at the

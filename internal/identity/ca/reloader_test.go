@@ -192,8 +192,9 @@ func TestExpiredRootIsRenewed(t *testing.T) {
 // TestRotationByOperators rotates from root A to A and B, and then to B, in each format in which
 // operators provide roots, with invalid data in between.
 func TestRotationByOperators(t *testing.T) {
-	a, b := pki.Authority("A"), pki.Authority("B")
+	a, b, c := pki.Authority("A"), pki.Authority("B"), pki.Authority("C")
 	underA, underB := intermediate(a, &x509.Certificate{}), intermediate(b, &x509.Certificate{})
+	underC := intermediate(c, &x509.Certificate{})
 	mismatch := filesOfPairs(t, underB, nil, a, b)
 	mismatch.Key = underA.KeyPEM()
 	steps := []struct {
@@ -204,9 +205,11 @@ func TestRotationByOperators(t *testing.T) {
 		refused string // the last error; "" if the files are accepted
 	}{
 		{"A", filesOfPairs(t, underA, nil, a), underA, 1, ""},
+		{"B instead of A", filesOfPairs(t, underB, nil, b), underA, 1, "neither set of roots contains the other"},
 		{"A, both trusted", filesOfPairs(t, underA, nil, a, b), underA, 2, ""},
 		{"a key without its certificate", mismatch, underA, 2, "the signing key is not that of the signing certificate"},
 		{"nothing", Files{Key: []byte(" ")}, underA, 2, "no certificate in PEM"},
+		{"C instead of A", filesOfPairs(t, underC, nil, b, c), underA, 2, "neither set of roots contains the other"},
 		{"B, both trusted", filesOfPairs(t, underB, nil, a, b), underB, 2, ""},
 		{"B, both trusted, in another order", filesOfPairs(t, underB, nil, b, a), underB, 2, ""},
 		{"B", filesOfPairs(t, underB, nil, b), underB, 1, ""},
