@@ -179,8 +179,8 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 
 // reload loads Store and replaces the Authority's material, if the version changed. If the files
 // cannot be read or applyFiles refuses them, it keeps the current material, logs the error and
-// calls OnLoadError. An error equal to the last reported one is not reported again until the files were
-// valid in between. If ctx ends while the files are read, nothing is reported.
+// calls OnLoadError. An error equal to the last reported one is not reported again until the files
+// were valid in between. If ctx ends while the files are read, nothing is reported.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
 	if err == nil && version == k.version {

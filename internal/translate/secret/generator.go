@@ -136,19 +136,25 @@ func objectKeys(n mesh.SecretName) []config.Key {
 	return list
 }
 
-// keysIn returns the keys of the objects that a name may refer to for proxies of a cluster. For
-// Kubernetes Secrets and another cluster than the config cluster, the objects of that cluster come
-// first, as in Istio.
+// keysIn returns the keys of the objects that a name may refer to for proxies of a cluster
+// (keysByCluster).
 func keysIn(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) []config.Key {
+	return slices.Concat(keysByCluster(s, cluster, n)...)
+}
+
+// keysByCluster returns the keys of the objects that a name may refer to for proxies of a cluster,
+// separately for each cluster that is searched. For Kubernetes Secrets and another cluster than the
+// config cluster, that cluster precedes the config cluster, as in Istio.
+func keysByCluster(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) [][]config.Key {
 	list := objectKeys(n)
 	if n.Store != mesh.KubernetesSecret || !isRemote(s, cluster) {
-		return list
+		return [][]config.Key{list}
 	}
 	var own []config.Key
 	for _, k := range list {
 		own = append(own, mesh.RemoteSecretKey(cluster, k.Namespace, k.Name))
 	}
-	return append(own, list...)
+	return [][]config.Key{own, list}
 }
 
 // isRemote reports whether the proxies' cluster is another one than the config cluster. It returns
@@ -157,10 +163,22 @@ func isRemote(s *snapshot.Snapshot, cluster mesh.ClusterID) bool {
 	return cluster != "" && s.Settings.Cluster != "" && cluster != s.Settings.Cluster
 }
 
-// findObject returns the first object that exists of keysIn, or nil.
+// findObject returns the object that a name refers to for proxies of a cluster, or nil. In each
+// cluster (keysByCluster) only the first object that exists is considered. An object without the
+// data keys of the credential is skipped, as in Istio; one with invalid data is not, because the
+// other cluster's may trust certificates that are revoked here.
 func findObject(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) *config.Config {
-	for _, k := range keysIn(s, cluster, n) {
-		if c := s.Config(k); c != nil {
+	rows := pairRows()
+	if n.Trust {
+		rows = trustRows()
+	}
+	for _, keys := range keysByCluster(s, cluster, n) {
+		i := slices.IndexFunc(keys, func(k config.Key) bool { return s.Config(k) != nil })
+		if i < 0 {
+			continue
+		}
+		c := s.Config(keys[i])
+		if _, faults := chooseRow(dataOf(c), rows); len(faults) == 0 {
 			return c
 		}
 	}

@@ -138,6 +138,46 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+// TestSecretsOfClusters: a proxy of a remote cluster gets the Secret of its cluster, and that of the
+// config cluster if the other lacks the certificate, but not if the other's is invalid.
+func TestSecretsOfClusters(t *testing.T) {
+	a, b, key := newAuthority("a"), newAuthority("b"), pki.NewKey()
+	leaf, private := a.leaf(key, longAgo, farOff), pkcs8(key)
+	names := map[string]string{leaf: "leaf", private: "key", a.pem: "a", b.pem: "b"}
+	pair := func(name string) string {
+		return manifest("Secret", "ingress", name, map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem})
+	}
+	m := fixture.New(t, []byte(pair("both")+pair("empty")+pair("pair-only")+pair("invalid")+pair("here")), nil)
+	for name, data := range map[string]map[string]string{
+		"both":           {"tls.crt": leaf, "tls.key": private, "ca.crt": b.pem},
+		"empty":          {},
+		"pair-only":      {"tls.crt": leaf, "tls.key": private, "cacert": ""},
+		"invalid":        {"tls.crt": leaf, "tls.key": pkcs8(pki.NewKey()), "ca.crt": b.pem, "ca.crl": "x"},
+		"invalid-cacert": {"cacert": b.pem, "crl": "x"},
+	} {
+		list, err := fixture.Decode([]byte(manifest("Secret", "ingress", name, data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[0].Key = mesh.RemoteSecretKey("east", "ingress", name)
+		m.Send(fixture.Events(mesh.Upsert, list...)...)
+	}
+	g := NewGenerator(SameNamespace)
+	for _, c := range []struct{ cluster, name, want string }{
+		{"east", "both", "serves leaf key -"}, {"east", "both-cacert", "trusts b -"},
+		{"east", "empty", "serves leaf key -"}, {"east", "empty-cacert", "trusts a -"},
+		{"east", "pair-only", "serves leaf key -"}, {"east", "pair-only-cacert", "trusts a -"},
+		{"east", "invalid", "nothing"}, {"east", "invalid-cacert", "nothing"},
+		{"east", "here", "serves leaf key -"}, {"east", "here-cacert", "trusts a -"},
+		{"", "both-cacert", "trusts a -"}, {"", "invalid", "serves leaf key -"},
+	} {
+		v := m.View(fixture.Proxy(t, []byte("{type: router, namespace: ingress, cluster: "+c.cluster+"}")))
+		if got := said(t, g.Named(v, "kubernetes://"+c.name), names); got != c.want {
+			t.Errorf("%s in cluster %q: %s, want %s", c.name, c.cluster, got, c.want)
+		}
+	}
+}
+
 // TestReceiversOfSecrets: in whatever order proxies of several namespaces request secrets, each
 // receives only its own.
 func TestReceiversOfSecrets(t *testing.T) {
