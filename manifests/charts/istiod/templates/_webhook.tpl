@@ -66,7 +66,7 @@
 {{ include "istiod.injector" (dict "root" .root "prefix" "gateway." "namespaceSelector" list "objectSelector" $gateway) }}
 {{- if .root.Values.sidecarInjectorWebhook.enableNamespacesByDefault }}
 {{- $system := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list "kube-system" "kube-public" "kube-node-lease" "local-path-storage") }}
-{{- $silent := append $notRefused (dict "key" "istio.io/rev" "operator" "DoesNotExist") }}
+{{- $silent := list (dict "key" "sidecar.istio.io/inject" "operator" "DoesNotExist") (dict "key" "istio.io/rev" "operator" "DoesNotExist") (dict "key" "gateway.istio.io/managed" "operator" "DoesNotExist") }}
 {{ include "istiod.injector" (dict "root" .root "prefix" "auto." "namespaceSelector" (append $unlabelled $system) "objectSelector" $silent) }}
 {{- end }}
 {{- end }}
