@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/kube/autoregister"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -24,7 +25,8 @@ func (s *server) newRegistrar() *autoregister.Registrar {
 		Metrics: autoregister.NewMetrics(&s.metrics.Writes), Log: s.logs.Scope("autoregister"),
 	}
 	if s.client != nil && s.options.ConfigFromCluster() {
-		o.Store = autoregister.NewKubernetesStore(s.client.Dynamic, s.client.Metadata)
+		versions := served.New(s.client.Kubernetes, nil)
+		o.Store = autoregister.NewKubernetesStore(s.client.Dynamic, s.client.Metadata, versions)
 	} else {
 		s.registered = autoregister.OpenMemoryStoreIn(s.options.Authority.Dir, o.Log)
 		o.Store = s.registered

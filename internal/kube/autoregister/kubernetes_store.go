@@ -10,42 +10,49 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // fieldManager is the manager in managedFields.
 const fieldManager = "pilot-discovery"
 
-// KubernetesStore is a Store in an API server.
+// KubernetesStore is a Store in an API server. It uses the versions of WorkloadEntry and
+// WorkloadGroup that the API server serves; if it serves none, all its methods return an error.
 type KubernetesStore struct {
-	entries dynamic.NamespaceableResourceInterface
-	groups  metadata.Getter
-	group   schema.GroupVersionResource
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	versions *served.Versions
 }
 
 var _ Store = (*KubernetesStore)(nil)
 
 // NewKubernetesStore returns a KubernetesStore. It sends no request.
-func NewKubernetesStore(d dynamic.Interface, m metadata.Interface) *KubernetesStore {
-	group := resourceOf(api.WorkloadGroup)
-	return &KubernetesStore{entries: d.Resource(resourceOf(api.WorkloadEntry)), groups: m.Resource(group), group: group}
+func NewKubernetesStore(d dynamic.Interface, m metadata.Interface, v *served.Versions) *KubernetesStore {
+	return &KubernetesStore{dynamic: d, metadata: m, versions: v}
 }
 
-// resourceOf returns the resource of a kind in its storage version.
-func resourceOf(kind api.Kind) schema.GroupVersionResource {
-	k, _ := api.Info(kind) // both kinds are in the table
-	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
+// entries returns the client for the entries of a namespace.
+func (s *KubernetesStore) entries(ctx context.Context, namespace string) (dynamic.ResourceInterface, error) {
+	resource, err := s.versions.Resource(ctx, api.WorkloadEntry)
+	if err != nil {
+		return nil, err
+	}
+	return s.dynamic.Resource(resource).Namespace(namespace), nil
 }
 
 // Get requests an entry from the API server. It returns nil without an error if there is none, and
 // an error if the request fails or the entry cannot be decoded (entryFrom).
 func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Entry, error) {
-	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	var u *unstructured.Unstructured
+	entries, err := s.entries(ctx, namespace)
+	if err == nil {
+		u, err = entries.Get(ctx, name, metav1.GetOptions{})
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -82,37 +89,15 @@ func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 // It returns ErrConflict if the entry exists, and a RegistrationError if the API server rejects it
 // as invalid. A missing WorkloadGroup, and any other failure, is an error of another type.
 func (s *KubernetesStore) Create(ctx context.Context, e *Entry) error {
+	u, err := s.newObject(ctx, e)
+	var entries dynamic.ResourceInterface
+	if err == nil {
+		entries, err = s.entries(ctx, e.Namespace)
+	}
+	if err == nil {
+		_, err = entries.Create(ctx, u, metav1.CreateOptions{FieldManager: fieldManager})
+	}
 	what := fmt.Sprintf("create WorkloadEntry %s/%s", e.Namespace, e.Name)
-	group, err := s.groups.Namespace(e.Namespace).Get(ctx, e.Group.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("%s: get WorkloadGroup %q: %w", what, e.Group.Name, err)
-	}
-	text, err := protojson.Marshal(e.Spec)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	var spec map[string]any
-	if err := json.Unmarshal(text, &spec); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	u.SetAPIVersion(s.group.GroupVersion().String())
-	u.SetKind(string(api.WorkloadEntry))
-	u.SetNamespace(e.Namespace)
-	u.SetName(e.Name)
-	u.SetLabels(e.Labels)
-	u.SetAnnotations(e.Annotations)
-	controls := true
-	u.SetOwnerReferences([]metav1.OwnerReference{
-		{
-			APIVersion: u.GetAPIVersion(),
-			Kind:       string(api.WorkloadGroup),
-			Name:       group.Name,
-			UID:        group.UID,
-			Controller: &controls,
-		},
-	})
-	_, err = s.entries.Namespace(e.Namespace).Create(ctx, u, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return ErrConflict
@@ -122,6 +107,49 @@ func (s *KubernetesStore) Create(ctx context.Context, e *Entry) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// newObject returns the WorkloadEntry to create for e, with its WorkloadGroup as owner. It returns
+// an error if the group cannot be read, or if a kind is not served.
+func (s *KubernetesStore) newObject(ctx context.Context, e *Entry) (*unstructured.Unstructured, error) {
+	groups, err := s.versions.Resource(ctx, api.WorkloadGroup)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.versions.Resource(ctx, api.WorkloadEntry)
+	if err != nil {
+		return nil, err
+	}
+	group, err := s.metadata.Resource(groups).Namespace(e.Namespace).Get(ctx, e.Group.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get WorkloadGroup %q: %w", e.Group.Name, err)
+	}
+	text, err := protojson.Marshal(e.Spec)
+	if err != nil {
+		return nil, err
+	}
+	var spec map[string]any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetAPIVersion(entries.GroupVersion().String())
+	u.SetKind(string(api.WorkloadEntry))
+	u.SetNamespace(e.Namespace)
+	u.SetName(e.Name)
+	u.SetLabels(e.Labels)
+	u.SetAnnotations(e.Annotations)
+	controls := true
+	u.SetOwnerReferences([]metav1.OwnerReference{
+		{
+			APIVersion: groups.GroupVersion().String(),
+			Kind:       string(api.WorkloadGroup),
+			Name:       group.Name,
+			UID:        group.UID,
+			Controller: &controls,
+		},
+	})
+	return u, nil
 }
 
 // Annotate sets annotations of an entry; nil values remove them. It returns ErrConflict if the
@@ -151,8 +179,12 @@ func (s *KubernetesStore) patchEntry(
 	subresources ...string,
 ) error {
 	body, err := json.Marshal(patch)
+	var entries dynamic.ResourceInterface
 	if err == nil {
-		_, err = s.entries.Namespace(e.Namespace).Patch(
+		entries, err = s.entries(ctx, e.Namespace)
+	}
+	if err == nil {
+		_, err = entries.Patch(
 			ctx,
 			e.Name,
 			types.MergePatchType,
@@ -172,11 +204,14 @@ func (s *KubernetesStore) patchEntry(
 // Delete deletes an entry. It returns ErrConflict if the entry changed since the caller has read
 // it, and nil if it is gone.
 func (s *KubernetesStore) Delete(ctx context.Context, e *Entry) error {
-	err := s.entries.Namespace(e.Namespace).Delete(
-		ctx,
-		e.Name,
-		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}},
-	)
+	entries, err := s.entries(ctx, e.Namespace)
+	if err == nil {
+		err = entries.Delete(
+			ctx,
+			e.Name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}},
+		)
+	}
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil

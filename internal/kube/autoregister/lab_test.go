@@ -13,10 +13,12 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -67,7 +69,7 @@ func newClusterLab(t *testing.T) *lab {
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	l := &lab{
 		T:         t,
-		store:     NewKubernetesStore(client.Dynamic, client.Metadata),
+		store:     NewKubernetesStore(client.Dynamic, client.Metadata, served.New(client.Kubernetes, nil)),
 		dynamic:   client.Dynamic,
 		namespace: c.Namespace(t, "vms", nil),
 	}
@@ -282,4 +284,10 @@ func (x *replica) behind(by time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.skew = -by
+}
+
+// resourceOf returns the resource of a kind in its newest version.
+func resourceOf(kind api.Kind) schema.GroupVersionResource {
+	k, _ := api.Info(kind)
+	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }

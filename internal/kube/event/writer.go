@@ -2,18 +2,19 @@ package event
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -65,6 +66,7 @@ type Options struct {
 // Writer writes Events on the objects of Problems.
 type Writer struct {
 	Options
+	versions *served.Versions
 }
 
 // New returns a Writer with defaults for Interval, Count, Log and Clock if they are not set. The
@@ -82,7 +84,7 @@ func New(o Options) *Writer {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
 	}
-	return &Writer{o}
+	return &Writer{o, served.New(o.Kubernetes, o.Clock.Now)}
 }
 
 // reported is the state of one Problem.
@@ -138,7 +140,7 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 			continue
 		}
 		if now := w.Clock.Now(); !now.Before(state.next) && ctx.Err() == nil {
-			state.next = now.Add(w.reportProblem(ctx, info, p))
+			state.next = now.Add(w.reportProblem(ctx, p))
 		}
 	}
 	return next
@@ -148,8 +150,8 @@ func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*r
 // the time until the Event is due again: renewAfter, after a failure retryAfter, and 0 if ctx
 // ended. If the API server does not have the object, as with objects from files, it only returns
 // renewAfter.
-func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
-	reference, err := w.findObject(ctx, info, p.Key)
+func (w *Writer) reportProblem(ctx context.Context, p config.Problem) time.Duration {
+	reference, err := w.findObject(ctx, p.Key)
 	if err == nil && reference == nil {
 		return renewAfter
 	}
@@ -170,30 +172,33 @@ func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.
 	return renewAfter
 }
 
-// findObject returns a reference to an object in the first version of its kind that the API server
-// serves. It returns nil without an error if there is no such object or version. It lists with a
-// name, because a control plane may list the kinds that it reads, and not get them.
-func (w *Writer) findObject(ctx context.Context, info api.KindInfo, k config.Key) (*corev1.ObjectReference, error) {
-	for _, version := range info.Versions {
-		resource := schema.GroupVersionResource{Group: info.Group, Version: version, Resource: info.Plural}
-		list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: "metadata.name=" + k.Name, ResourceVersion: "0",
-		})
-		if apierrors.IsNotFound(err) { // the version is not served, or the kind is not installed
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range list.Items {
-			if o.GetName() == k.Name {
-				return &corev1.ObjectReference{
-					APIVersion: resource.GroupVersion().String(), Kind: k.Kind.Name(),
-					Namespace: k.Namespace, Name: k.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-				}, nil
-			}
-		}
+// findObject returns a reference to an object in the version of its kind that the API server serves.
+// It returns nil without an error if there is no such object or version. It lists with a name,
+// because a control plane may list the kinds that it reads, and not get them.
+func (w *Writer) findObject(ctx context.Context, k config.Key) (*corev1.ObjectReference, error) {
+	resource, err := w.versions.Resource(ctx, k.Kind)
+	if errors.Is(err, served.ErrNotServed) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + k.Name, ResourceVersion: "0",
+	})
+	if apierrors.IsNotFound(err) { // the only version of the kind is not served
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range list.Items {
+		if o.GetName() == k.Name {
+			return &corev1.ObjectReference{
+				APIVersion: resource.GroupVersion().String(), Kind: k.Kind.Name(),
+				Namespace: k.Namespace, Name: k.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+			}, nil
+		}
 	}
 	return nil, nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// server answers lists of VirtualServices, of which one exists, and stores Events.
+// server answers discovery and lists of VirtualServices, of which one exists, and stores Events.
 type server struct {
 	events  map[string]corev1.Event
 	patched map[string]string
@@ -34,9 +34,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	switch {
-	case s.old && r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/v1beta1/"):
+	case s.old && r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/v1beta1"):
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+	case r.Method == http.MethodGet && name == "v1" || r.Method == http.MethodGet && name == "v1beta1":
+		fmt.Fprint(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "networking.istio.io/v1", "resources": [
+			{"name": "virtualservices", "kind": "VirtualService", "namespaced": true, "verbs": ["list"]}]}`)
 	case r.Method == http.MethodGet && r.URL.Query().Get("fieldSelector") == "metadata.name=reviews":
 		fmt.Fprint(w, `{"apiVersion": "networking.istio.io/v1", "kind": "VirtualServiceList", "items": [
 			{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",

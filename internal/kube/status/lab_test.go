@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -337,3 +338,12 @@ type everything struct{}
 
 func (everything) Empty() bool         { return false }
 func (everything) EndpointsOnly() bool { return false }
+
+// resourceOf returns the resource of a kind in its newest version, or an error for unknown kinds.
+func resourceOf(kind api.Kind) (schema.GroupVersionResource, error) {
+	k, known := api.Info(kind)
+	if !known {
+		return schema.GroupVersionResource{}, fmt.Errorf("unknown kind %q", kind)
+	}
+	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}, nil
+}

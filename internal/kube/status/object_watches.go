@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -35,21 +35,13 @@ func (o *object) key() config.Key {
 	return config.Key{Kind: o.kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// resourceOf returns the resource of a kind in its storage version, or an error for unknown kinds.
-func resourceOf(kind api.Kind) (schema.GroupVersionResource, error) {
-	k, known := api.Info(kind)
-	if !known {
-		return schema.GroupVersionResource{}, fmt.Errorf("unknown kind %q", kind)
-	}
-	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}, nil
-}
-
 // objectWatches runs an informer for each wanted kind until its context ends.
 type objectWatches struct {
-	client  dynamic.Interface
-	changed func()
-	group   *errgroup.Group
-	ctx     context.Context
+	client   dynamic.Interface
+	versions *served.Versions
+	changed  func()
+	group    *errgroup.Group
+	ctx      context.Context
 
 	mu        sync.Mutex
 	informers map[api.Kind]cache.SharedIndexInformer
@@ -57,10 +49,16 @@ type objectWatches struct {
 
 // newObjectWatches returns watches that have no kind yet and end with ctx. changed is called after
 // each addition and update, from several goroutines.
-func newObjectWatches(ctx context.Context, client dynamic.Interface, changed func()) *objectWatches {
+func newObjectWatches(
+	ctx context.Context,
+	client dynamic.Interface,
+	versions *served.Versions,
+	changed func(),
+) *objectWatches {
 	group, ctx := errgroup.WithContext(ctx)
 	return &objectWatches{
 		client:    client,
+		versions:  versions,
 		changed:   changed,
 		group:     group,
 		ctx:       ctx,
@@ -71,21 +69,20 @@ func newObjectWatches(ctx context.Context, client dynamic.Interface, changed fun
 // wait blocks until all informers have stopped.
 func (w *objectWatches) wait() { _ = w.group.Wait() }
 
-// watchKind starts the informer of a kind, if it is not running. Added and updated objects call
-// changed; deleted ones do not. It returns an error for an unknown kind.
+// watchKind starts the informer of a kind, if it is not running, in the version that the API server
+// serves. Added and updated objects call changed; deleted ones do not. It returns an error if the
+// informer cannot be set up.
 func (w *objectWatches) watchKind(kind api.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.informers[kind] != nil {
 		return nil
 	}
-	gvr, err := resourceOf(kind)
-	if err != nil {
-		return err
-	}
 	informer, err := newInformer(w.client, informerOptions{
-		resource: gvr,
-		trim:     func(o any) (any, error) { return trimObject(kind, o) },
+		resource: func(ctx context.Context) (schema.GroupVersionResource, error) {
+			return w.versions.Resource(ctx, kind)
+		},
+		trim: func(o any) (any, error) { return trimObject(kind, o) },
 		handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { w.changed() }, UpdateFunc: func(_, _ any) { w.changed() },
 		},

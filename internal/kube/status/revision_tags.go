@@ -21,8 +21,10 @@ type revisionTags struct {
 // an error if the informer cannot be set up.
 func newRevisionTags(client dynamic.Interface, changed func()) (revisionTags, error) {
 	informer, err := newInformer(client, informerOptions{
-		resource: schema.GroupVersionResource{
-			Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
+		resource: func(context.Context) (schema.GroupVersionResource, error) {
+			return schema.GroupVersionResource{
+				Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
+			}, nil
 		},
 		selector: label.IoIstioTag.Name,
 		trim:     trimTag,

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -76,6 +77,7 @@ type evaluator interface {
 type writeLoop struct {
 	evaluator evaluator
 	client    dynamic.Interface
+	versions  *served.Versions
 	limits    Limits
 	timing    Timing
 	limiter   *rate.Limiter
@@ -107,7 +109,7 @@ type recentWrite struct{ from, to *object }
 // that cannot be watched is logged and tried again in the next round.
 func (w *writeLoop) run(ctx context.Context, changed <-chan struct{}) {
 	wake := notify.NewWake()
-	w.watches = newObjectWatches(ctx, w.client, wake.Notify)
+	w.watches = newObjectWatches(ctx, w.client, w.versions, wake.Notify)
 	defer w.watches.wait()
 	for ctx.Err() == nil {
 		for kind := range w.evaluator.watchedKinds() {
@@ -238,12 +240,12 @@ const patchTimeout = 10 * time.Second
 // patchStatus patches the status and returns the new object or an error. The API server returns a
 // conflict if the object's resource version has changed. The request takes at most patchTimeout.
 func (w *writeLoop) patchStatus(ctx context.Context, e edit) result {
-	gvr, err := resourceOf(e.kind)
+	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+	defer cancel()
+	gvr, err := w.versions.Resource(ctx, e.kind)
 	if err != nil {
 		return result{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
-	defer cancel()
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": e.ResourceVersion}, "status": e.patch,
 	})

@@ -18,6 +18,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -132,6 +133,7 @@ func newWriteLoop(j evaluator, o Options) *writeLoop {
 	return &writeLoop{
 		evaluator:    j,
 		client:       o.Dynamic,
+		versions:     served.New(o.Kubernetes, o.Now),
 		limits:       o.Limits,
 		timing:       o.Timing,
 		limiter:      rate.NewLimiter(rate.Limit(o.Limits.QPS), o.Limits.Burst),

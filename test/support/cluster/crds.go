@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"slices"
+	"testing"
+
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
@@ -108,6 +111,44 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 		}
 		return checkDiscovery(finder, crds)
 	})
+}
+
+// StopServing removes a version of a definition, such as "sidecars.networking.istio.io", as if the
+// kinds of an older release were installed, and waits until discovery lacks it.
+func (c *Cluster) StopServing(t testing.TB, definition, version string) {
+	t.Helper()
+	client, err := apiextensions.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, err := client.CustomResourceDefinitions().Get(t.Context(), definition, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		v.Served = v.Served && v.Name != version
+	}
+	if _, err := client.CustomResourceDefinitions().Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	finder, err := discovery.NewDiscoveryClientForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = awaitCondition(t.Context(), "the version to disappear", nil, func(context.Context) error {
+		list, err := finder.ServerResourcesForGroupVersion(crd.Spec.Group + "/" + version)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+			return fmt.Errorf("%s is served in %s", definition, version)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // checkDiscovery returns an error if the API server's discovery lacks a served version of a kind.
