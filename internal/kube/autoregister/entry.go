@@ -53,10 +53,12 @@ func (e *Entry) annotationTime(annotation string) time.Time {
 	return t
 }
 
-// hasHealthCheck reports whether the entry's annotation states that an agent reports the workload's
-// health.
+// hasHealthCheck reports whether the health that an agent reports is written to the entry: whether
+// it has the annotation, with any value, as in Istio. Whether the health is used depends on the
+// value.
 func (e *Entry) hasHealthCheck() bool {
-	return strings.EqualFold(e.Annotations[healthCheckAnnotation], "true")
+	_, annotated := e.Annotations[healthCheckAnnotation]
+	return annotated
 }
 
 // connectedAnnotations returns the changes of annotations for an entry whose proxy is connected to

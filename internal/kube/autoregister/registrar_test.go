@@ -415,7 +415,7 @@ func TestHealthOfAUsersEntry(t *testing.T) {
 		own := &Entry{
 			Namespace:   l.namespace,
 			Name:        "own",
-			Annotations: map[string]string{healthCheckAnnotation: "true"},
+			Annotations: map[string]string{healthCheckAnnotation: "1"}, // any boolean that Go reads
 			Group:       Owner{Name: "vms"},
 			Spec:        &networking.WorkloadEntry{Address: "10.0.0.9", ServiceAccount: "vm"},
 		}
