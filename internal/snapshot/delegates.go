@@ -192,11 +192,14 @@ func joinedName(root, leaf string) string {
 }
 
 // inheritRouteFields sets the fields of r that are nil to the values of root, which are shared
-// (VirtualService, "Delegate"). Matches, destinations, redirect, directResponse, delegate and the
-// name are not inherited. A field is copied as a whole.
+// (VirtualService, "Delegate"). Matches, destinations, redirect, delegate and the name are not
+// inherited. A field is copied as a whole. An inherited directResponse replaces destinations.
 func inheritRouteFields(r, root *networking.HTTPRoute) {
 	if r.Rewrite == nil {
 		r.Rewrite = root.Rewrite
+	}
+	if r.DirectResponse == nil {
+		r.DirectResponse = root.DirectResponse
 	}
 	if r.Timeout == nil {
 		r.Timeout = root.Timeout

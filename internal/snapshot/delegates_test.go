@@ -85,6 +85,23 @@ func TestRoutesOfDelegatesTakeTheirPlace(t *testing.T) {
 	}
 }
 
+// TestDirectResponseOfARoot: the routes of a delegate inherit a response of the route that delegates,
+// and keep their own.
+func TestDirectResponseOfARoot(t *testing.T) {
+	s, _ := NewBuilder(Options{}).Apply(
+		virtualService(t, "web/root", `{hosts: [shop], exportTo: ["*"], http: [
+			{delegate: {name: a, namespace: teams}, directResponse: {status: 503}}]}`),
+		virtualService(t, "teams/a", `{http: [
+			{match: [{uri: {exact: /a}}], directResponse: {status: 200}}, {route: [{destination: {host: one}}]}]}`),
+	)
+	want := parsed(t, new(networking.VirtualService), `{hosts: [shop], exportTo: ["*"], http: [
+		{match: [{uri: {exact: /a}}], directResponse: {status: 200}},
+		{directResponse: {status: 503}, route: [{destination: {host: one.teams.svc.cluster.local}}]}]}`)
+	if diff := cmp.Diff(want, rowOf(s, "web/root").Spec, protocmp.Transform()); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+}
+
 func TestDelegatesThatCannotBeUsed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		name, spec string

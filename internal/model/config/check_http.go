@@ -45,13 +45,13 @@ func (r *report) checkHTTPStatus(at path, status int64) {
 // sets (its HeaderValue).
 const maxHeader = 16 << 10
 
-// headerValueFault returns why a proxy would refuse a header's new value, or "" if it would not. It
-// refuses line breaks, zero bytes, more than maxHeader bytes, and a "%" that begins no command such
+// headerValueFault returns why a header's new value is invalid, or "" if it is valid. It refuses
+// control characters except tabs, more than maxHeader bytes, and a "%" that begins no command such
 // as "%REQ(:authority)%". A percent sign is escaped as "%%". It does not check that Envoy knows the
 // command.
 func headerValueFault(value string) string {
-	if strings.ContainsAny(value, "\x00\r\n") {
-		return fmt.Sprintf("%q has a line break or a zero byte", value)
+	if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+		return fmt.Sprintf("%q has a control character", value)
 	}
 	if len(value) > maxHeader {
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxHeader)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,31 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 	r.checkMaxItems(at.Child("rules"), len(policy.GetRules()), 512)
 	for i, rule := range policy.GetRules() {
 		r.checkAuthorizationRule(at.Child("rules").Index(i), rule, custom)
+		if action == security.AuthorizationPolicy_DENY && deniesRawConnections(rule) {
+			r.warnf(at.Child("rules").Index(i), "denies all connections to TCP ports, "+
+				"because proxies cannot check its fields of HTTP there: add to.operation.ports")
+		}
 	}
+}
+
+// deniesRawConnections reports whether a rule of a DENY matches every connection to TCP ports that
+// the policy selects, as in Istio: it has operations without ports, or sources that only requests
+// have and no operations.
+func deniesRawConnections(rule *security.Rule) bool {
+	ports := func(to *security.Rule_To) bool {
+		return len(to.GetOperation().GetPorts())+len(to.GetOperation().GetNotPorts()) > 0
+	}
+	if len(rule.GetTo()) > 0 {
+		return !slices.ContainsFunc(rule.GetTo(), ports)
+	}
+	ofConnections := func(from *security.Rule_From) bool {
+		s := from.GetSource()
+		return len(s.GetPrincipals())+len(s.GetNotPrincipals())+len(s.GetNamespaces())+len(s.GetNotNamespaces())+
+			len(s.GetIpBlocks())+len(s.GetNotIpBlocks())+len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks())+
+			len(s.GetServiceAccounts())+len(s.GetNotServiceAccounts())+
+			len(s.GetTrustDomains())+len(s.GetNotTrustDomains()) > 0
+	}
+	return len(rule.GetFrom()) > 0 && !slices.ContainsFunc(rule.GetFrom(), ofConnections)
 }
 
 // checkAuthorizationRule adds Errors for invalid sources, operations and conditions of a rule, and
@@ -212,10 +237,11 @@ func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	}
 }
 
-// portFault returns why text is not a port number, or "" if it is one.
+// portFault returns why text is not a port number, or "" if it is one. 0, which no connection has,
+// is valid as in Istio.
 func portFault(text string) string {
-	if number, err := strconv.ParseUint(text, 10, 16); err != nil || number == 0 {
-		return strconv.Quote(text) + " is not a port in the range 1..65535"
+	if _, err := strconv.ParseUint(text, 10, 16); err != nil {
+		return strconv.Quote(text) + " is not a port in the range 0..65535"
 	}
 	return ""
 }

@@ -78,8 +78,14 @@ func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSetti
 		cookie := at.Child("httpCookie")
 		r.requireValue(cookie.Child("name"), key.HttpCookie.GetName())
 		r.checkDurationOrZero(cookie.Child("ttl"), key.HttpCookie.GetTtl()) // 0s makes a session cookie
+		seen := map[string]bool{}
 		for i, attribute := range key.HttpCookie.GetAttributes() {
-			r.requireValue(cookie.Child("attributes").Index(i).Child("name"), attribute.GetName())
+			here, name := cookie.Child("attributes").Index(i).Child("name"), attribute.GetName()
+			r.requireValue(here, name)
+			if name != "" && seen[name] {
+				r.errorf(here, "attribute %q is there twice", name)
+			}
+			seen[name] = true
 		}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
 		if !key.UseSourceIp {

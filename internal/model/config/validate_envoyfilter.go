@@ -139,7 +139,12 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 // beside a cluster's name are Warnings.
 func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
-		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)
+		if len(version) > maxRegexpLength {
+			r.warnf(at.Child("proxy", "proxyVersion"), "has %d bytes, more than %d: it matches no proxy",
+				len(version), maxRegexpLength)
+		} else {
+			r.checkRegexp(at.Child("proxy", "proxyVersion"), version)
+		}
 	}
 	waypoint := match.GetContext() == networking.EnvoyFilter_WAYPOINT
 	if _, there := match.GetObjectTypes().(*networking.EnvoyFilter_EnvoyConfigObjectMatch_Waypoint); there != waypoint &&

@@ -6,13 +6,26 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkGateway adds Errors for a Gateway without servers and for duplicate port names, and the
-// Errors and Warnings of its servers (checkServer). A selector that no workload can match,
+// convertedGateway is the annotation by which istiod marks a Gateway that it converted from the
+// Gateway API, with the value "gateway". Other control planes may send such Gateways.
+const convertedGateway = "internal.istio.io/gateway-semantics"
+
+// checkGateway adds Errors for a Gateway without servers, a name with dots unless the Gateway was
+// converted, and duplicate port names. It adds the Errors and Warnings of its servers
+// (checkServer). A selector that no workload can match,
 // duplicate server names, and servers that cannot share a port, are Warnings. Empty names are no
 // duplicates.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
+	if strings.Contains(r.object.Name, ".") && r.object.Annotations[convertedGateway] != "gateway" {
+		r.errorf(
+			field.NewPath("metadata", "name"),
+			"%q has a dot: a VirtualService cannot name such a Gateway",
+			r.object.Name,
+		)
+	}
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
 	}

@@ -64,9 +64,9 @@ func KnownCipherSuites(names []string) []string {
 
 // checkServerTLS adds Errors for invalid TLS settings of a server of a Gateway or of an ingress
 // listener of a Sidecar. These are several sources of certificates, more than two in a list,
-// certificates that the mode does not allow or lacks, invalid hashes, and an unknown mode. Fields
-// without effect in the mode, TLS versions that exclude all clients, and unknown cipher suites are
-// Warnings.
+// certificates that the mode does not allow or lacks, caCrl beside credentialName or in the mode
+// SIMPLE, invalid hashes, and an unknown mode. Other fields without effect in the mode, TLS versions
+// that exclude all clients, and unknown cipher suites are Warnings.
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -92,6 +92,14 @@ func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 		r.checkTerminatingTLS(at, tls, sources, true)
 	default:
 		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
+	}
+	if tls.GetCaCrl() != "" {
+		if sources.credential {
+			r.errorf(at.Child("caCrl"), "must not be set together with credentialName: the credential has the list")
+		}
+		if tls.GetMode() == networking.ServerTLSSettings_SIMPLE {
+			r.errorf(at.Child("caCrl"), "must not be set for mode SIMPLE, which asks clients for no certificate")
+		}
 	}
 	r.warnIdleTLS(at, tls)
 	r.checkTLSVersions(at, tls)
@@ -126,7 +134,8 @@ func (r *report) warnIdleTLS(at path, tls *networking.ServerTLSSettings) {
 	}
 	switch mode := tls.GetMode(); mode {
 	case networking.ServerTLSSettings_SIMPLE:
-		r.warnIdle(at, clients, "mode SIMPLE asks clients for no certificate")
+		idle := slices.DeleteFunc(clients, func(f tlsField) bool { return f.name == "caCrl" }) // an Error
+		r.warnIdle(at, idle, "mode SIMPLE asks clients for no certificate")
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
 		certificates := []tlsField{{"the certificates", serverCertificates(tls).isSet()}}
 		r.warnIdle(

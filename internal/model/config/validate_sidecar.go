@@ -60,9 +60,12 @@ func (r *report) checkUniquePort(at path, number uint32, seen map[uint32]bool) {
 	seen[number] = true
 }
 
-// checkSidecarPort adds an Error for an unknown protocol, and a Warning for targetPort. It does not
-// check the number.
+// checkSidecarPort adds Errors for an unknown protocol and an invalid name, which may be empty, and
+// a Warning for targetPort. It does not check the number.
 func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
+	if port.GetName() != "" {
+		r.checkPortName(at.Child("name"), port.GetName())
+	}
 	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	//nolint:staticcheck // the deprecated field is still read
 	if port.GetTargetPort() != 0 {

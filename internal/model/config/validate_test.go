@@ -139,6 +139,28 @@ func TestValidateChecksNames(t *testing.T) {
 	}
 }
 
+// TestGatewayNames: the name of a Gateway has no dots, unless istiod has converted it.
+func TestGatewayNames(t *testing.T) {
+	info, _ := api.Info(api.Gateway)
+	spec := specOf(t, info, "servers: [{port: {number: 80, name: a, protocol: HTTP}, hosts: [a.com]}]")
+	for _, test := range []struct {
+		name, semantics string
+		problems        int
+	}{{"web", "", 0}, {"web.example", "", 1}, {"web.example", "other", 1}, {"web.example", "gateway", 0}} {
+		c, err := config.New(config.Meta{
+			Key:         config.Key{Kind: api.Gateway, Namespace: "default", Name: test.name},
+			Annotations: map[string]string{"internal.istio.io/gateway-semantics": test.semantics},
+		}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems := config.Validate(c)
+		if len(problems) != test.problems || len(problems) > 0 && problems[0].Field != "metadata.name" {
+			t.Errorf("%q, converted %q: %v", test.name, test.semantics, problems)
+		}
+	}
+}
+
 // FuzzValidate validates messages of every kind made of arbitrary bytes: none may cause a panic,
 // and the Problems are the same every time.
 func FuzzValidate(f *testing.F) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -28,8 +29,12 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	if len(vs.GetHttp())+len(vs.GetTls())+len(vs.GetTcp()) == 0 {
 		r.errorf(at, "one of http, tls and tcp is required")
 	}
+	toGateways := slices.ContainsFunc(vs.GetGateways(), func(name string) bool { return name != meshGateway })
 	for i, route := range vs.GetHttp() {
 		r.checkHTTPRoute(at.Child("http").Index(i), route, delegate)
+		if !delegate && !toGateways {
+			r.checkNoClaims(at.Child("http").Index(i).Child("match"), route.GetMatch())
+		}
 	}
 	r.warnUnreachableHTTP(at.Child("http"), vs.GetHttp())
 	for i, route := range vs.GetTls() {
@@ -40,6 +45,24 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	}
 	r.warnUnreachableTCP(at.Child("tcp"), vs.GetTcp())
 	r.checkExportTo(at.Child("exportTo"), vs.GetExportTo(), false)
+}
+
+// checkNoClaims adds an Error for each match of a claim of a token in a VirtualService for the mesh
+// alone: only gateways check tokens before they route.
+func (r *report) checkNoClaims(at path, matches []*networking.HTTPMatchRequest) {
+	for i, match := range matches {
+		for _, list := range []struct {
+			field   string
+			headers map[string]*networking.StringMatch
+		}{{"headers", match.GetHeaders()}, {"withoutHeaders", match.GetWithoutHeaders()}} {
+			for _, name := range sortedKeys(list.headers) {
+				if strings.HasPrefix(name, claimsPrefix) {
+					r.errorf(at.Index(i).Child(list.field).Key(name),
+						"claims of tokens can be matched at gateways only, and spec.gateways names none")
+				}
+			}
+		}
+	}
 }
 
 // checkDelegateFields adds Errors if gateways, tls or tcp is set. A delegate must leave them to the

@@ -43,8 +43,9 @@ func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate
 }
 
 // checkHTTPAction adds an Error unless a route has exactly one action: route, redirect,
-// directResponse or delegate. An invalid delegate, a delegate in a delegate, and fault or rewrite
-// beside redirect or directResponse, are Errors too.
+// directResponse or delegate. A directResponse beside a delegate is no action but inherited by the
+// delegate's routes, as in Istio. An invalid delegate, a delegate in a delegate, and fault or
+// rewrite beside the actions redirect or directResponse, are Errors too.
 func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {
@@ -53,7 +54,7 @@ func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegat
 	}{
 		{"route", len(route.GetRoute()) > 0},
 		{"redirect", route.GetRedirect() != nil},
-		{"directResponse", route.GetDirectResponse() != nil},
+		{"directResponse", route.GetDirectResponse() != nil && route.GetDelegate() == nil},
 		{"delegate", route.GetDelegate() != nil},
 	} {
 		if action.there {

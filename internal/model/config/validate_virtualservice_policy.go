@@ -35,7 +35,7 @@ func retryConditions() []string {
 }
 
 // checkRetries adds Errors for an invalid retry policy of a route, which may be nil. With attempts
-// 0 no other field may be set. Each word of retryOn, between commas, must be a status code or a
+// 0, perTryTimeout, retryOn and retryRemoteLocalities must not be set, as in Istio. Each word of retryOn, between commas, must be a status code or a
 // condition of Envoy (retryConditions). A timeout per try above the route's, if that is set, is a
 // Warning.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
@@ -44,13 +44,12 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 		return
 	}
 	r.checkNonNegative(at.Child("attempts"), retries.GetAttempts())
-	hasOtherField := retries.GetPerTryTimeout() != nil ||
-		retries.GetRetryOn() != "" ||
-		retries.GetRetryRemoteLocalities() != nil ||
-		retries.GetRetryIgnorePreviousHosts() != nil ||
-		retries.GetBackoff() != nil
-	if retries.GetAttempts() == 0 && hasOtherField {
-		r.errorf(at.Child("attempts"), "0 disables retries, so no other field of the policy may be set")
+	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
+		retries.GetRetryRemoteLocalities() != nil) {
+		r.errorf(
+			at.Child("attempts"),
+			"0 disables retries, so perTryTimeout, retryOn and retryRemoteLocalities must not be set",
+		)
 	}
 	r.checkDuration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
 	r.checkDuration(at.Child("backoff"), retries.GetBackoff())

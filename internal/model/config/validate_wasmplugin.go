@@ -67,10 +67,13 @@ func (r *report) checkWasmCode(at path, code wasmSource) {
 }
 
 // checkWasmURL adds an Error for a missing or invalid URL of a module, and for a scheme other than
-// oci, file, http and https. A URL without a scheme is the name of an image. Such a name must not
-// have a port, because the text before a colon is parsed as a scheme.
+// oci, file, http and https. A URL without a scheme is the name of an image. Such a name may begin
+// with an IP address and a port, but not with a host and a port, which is parsed as a scheme.
 func (r *report) checkWasmURL(at path, text string) {
 	u, err := url.Parse(text)
+	if err != nil && !strings.Contains(text, "://") {
+		u, err = url.Parse("oci://" + text)
+	}
 	switch {
 	case text == "":
 		r.errorf(at, "is required")
