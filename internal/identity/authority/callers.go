@@ -131,9 +131,9 @@ type Peer struct {
 }
 
 // AdmitProxy returns PermissionDenied if none of the peer's identities is a service account of the
-// proxy's namespace and, if the proxy names one, with that name. If p has no service account, it
-// sets it from the identity. It returns nil in plain text, without identities, or unless
-// CheckXDSIdentity is set.
+// proxy's namespace and, if the proxy names one, with that name. It sets the proxy's Identity to the
+// first one that is, and its service account if it names none. It returns nil in plain text,
+// without identities, or unless CheckXDSIdentity is set.
 func (s *Server) AdmitProxy(p *mesh.Proxy, peer Peer) error {
 	if !peer.Secure || len(peer.Identities) == 0 || !s.o.Settings.CheckXDSIdentity {
 		return nil
@@ -144,7 +144,7 @@ func (s *Server) AdmitProxy(p *mesh.Proxy, peer Peer) error {
 			p.Metadata.ServiceAccount != "" && p.Metadata.ServiceAccount != account.Name {
 			continue
 		}
-		p.Metadata.ServiceAccount = account.Name
+		p.Metadata.ServiceAccount, p.Identity = account.Name, text
 		return nil
 	}
 	s.log.Warn("a client of xDS claims to be a proxy of another identity", "peer", peer.Address, "node", p.ID,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
@@ -101,5 +102,22 @@ func TestStopBeforeAuthority(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// TestIdentityOfProxy: of several identities in one certificate, the proxy has the one that matches
+// its namespace and service account.
+func TestIdentityOfProxy(t *testing.T) {
+	const web, shop = "spiffe://cluster.local/ns/shop/sa/web", "spiffe://cluster.local/ns/shop/sa/cart"
+	s := &Server{o: Options{Settings: Settings{CheckXDSIdentity: true}}, log: slog.New(slog.DiscardHandler)}
+	peer := Peer{Secure: true, Identities: []string{"spiffe://cluster.local/ns/bank/sa/web", web, shop}}
+	for account, want := range map[string]string{"": web, "web": web, "cart": shop} {
+		p := &mesh.Proxy{Namespace: "shop", Metadata: mesh.NodeMetadata{ServiceAccount: account}}
+		if err := s.AdmitProxy(p, peer); err != nil || p.Identity != want {
+			t.Errorf("account %q: identity %q, error %v; want %q", account, p.Identity, err, want)
+		}
+	}
+	if p := (&mesh.Proxy{Namespace: "other"}); s.AdmitProxy(p, peer) == nil || p.Identity != "" {
+		t.Errorf("another namespace: identity %q", p.Identity)
 	}
 }

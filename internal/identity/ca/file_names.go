@@ -21,25 +21,25 @@ const (
 // errNoAuthority means that a KeyStore has no key.
 var errNoAuthority = errors.New("neither ca-key.pem nor tls.key exists")
 
-// filesFrom returns the authority's files from entries with Istio's names, or, if these have no
-// key, with the names of a TLS Secret. The revocation lists have Istio's name in both cases; a TLS
-// Secret has no Chain. entry returns nil for a missing one. It returns errNoAuthority if neither
-// set has a key.
+// filesFrom returns the authority's files from entries with the names of a TLS Secret, or, if these
+// have no key, with Istio's names, as istiod does. The revocation lists have Istio's name in both
+// cases; a TLS Secret has no Chain. entry returns nil for a missing one. It returns errNoAuthority
+// if neither set has a key.
 func filesFrom(entry func(name string) []byte) (Files, error) {
 	f := Files{
-		Certificate:     entry(certificateName),
-		Key:             entry(keyName),
-		Chain:           entry(chainName),
-		Roots:           entry(rootsName),
+		Certificate:     entry(tlsCertificateName),
+		Key:             entry(tlsKeyName),
+		Roots:           entry(tlsRootsName),
 		RevocationLists: entry(crlName),
 	}
 	if len(f.Key) > 0 {
 		return f, nil
 	}
 	f = Files{
-		Certificate:     entry(tlsCertificateName),
-		Key:             entry(tlsKeyName),
-		Roots:           entry(tlsRootsName),
+		Certificate:     entry(certificateName),
+		Key:             entry(keyName),
+		Chain:           entry(chainName),
+		Roots:           entry(rootsName),
 		RevocationLists: f.RevocationLists,
 	}
 	if len(f.Key) == 0 {

@@ -509,3 +509,22 @@ func TestUnreadableStoreCreatesNoRoot(t *testing.T) {
 		})
 	}
 }
+
+// TestBothLayouts: a Secret with the names of a TLS Secret and Istio's is read by the former, if it has
+// a key.
+func TestBothLayouts(t *testing.T) {
+	entries := map[string]string{"ca-key.pem": "istio", "ca-cert.pem": "istio", "tls.key": "tls", "tls.crt": "tls", "ca-crl.pem": "crl"}
+	read := func(name string) []byte { return []byte(entries[name]) }
+	f, err := filesFrom(read)
+	if err != nil || string(f.Key) != "tls" || string(f.Certificate) != "tls" || string(f.RevocationLists) != "crl" {
+		t.Errorf("with both: %q %q, error %v", f.Key, f.Certificate, err)
+	}
+	delete(entries, "tls.key")
+	if f, err = filesFrom(read); err != nil || string(f.Key) != "istio" || string(f.Certificate) != "istio" {
+		t.Errorf("without tls.key: %q %q, error %v", f.Key, f.Certificate, err)
+	}
+	delete(entries, "ca-key.pem")
+	if _, err = filesFrom(read); !errors.Is(err, errNoAuthority) {
+		t.Errorf("without a key: error %v", err)
+	}
+}

@@ -23,6 +23,9 @@ func TestFaults(t *testing.T) {
 			_, _ = w.Write([]byte(strings.Repeat("s3cr3t", 1<<20))) // the test checks what was received
 		case "/away":
 			http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusFound)
+		case "/created":
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"token": "s3cr3t"}`))
 		case "/forbidden":
 			http.Error(w, "s3cr3t", http.StatusForbidden)
 		default:
@@ -38,6 +41,7 @@ func TestFaults(t *testing.T) {
 		loopback        bool
 	}{
 		{"a secret document", plain.URL, "the document is not a JSON Web Key Set", true},
+		{"a secret document with status 201", plain.URL + "/created", "the document is not a JSON Web Key Set", true},
 		{"a long document", plain.URL + "/long", refused, true},
 		{"an error status", plain.URL + "/forbidden", "the server returned HTTP status 403", true},
 		{"this machine", plain.URL, refused, false},

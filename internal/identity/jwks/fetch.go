@@ -81,8 +81,8 @@ func (r *documentReader) discoverURI(ctx context.Context, issuer string) (string
 	return metadata.URI, nil
 }
 
-// getDocument fetches a document. Any status but 200 is a publicError with the status. The client
-// bounds its addresses and size, ctx the time.
+// getDocument fetches a document. A status outside of 200 to 299 is a publicError with the status.
+// The client bounds its addresses and size, ctx the time.
 func (r *documentReader) getDocument(ctx context.Context, uri string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *documentReader) getDocument(ctx context.Context, uri string) ([]byte, e
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // nothing to report at this point
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
 		return nil, publicError{fmt.Errorf("the server returned HTTP status %d", response.StatusCode)}
 	}
 	return io.ReadAll(response.Body) // bounded by the client

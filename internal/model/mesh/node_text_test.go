@@ -34,3 +34,25 @@ func TestNodeIDsArePrintable(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeIDWithoutNamespace: the name of a proxy need not have a dot, but a namespace that begins is
+// not empty.
+func TestNodeIDWithoutNamespace(t *testing.T) {
+	for id, want := range map[string]string{
+		"router~10.0.0.1~edge-1~example.com":    "edge-1 ",
+		"router~10.0.0.1~edge.1.shop~":          "edge.1 shop",
+		"router~10.0.0.1~edge-1.~example.com":   "",
+		"router~10.0.0.1~.shop~example.com":     "",
+		"router~10.0.0.1~~example.com":          "",
+		"router~10.0.0.1~edge-1.shop~a~example": "",
+	} {
+		p, err := ParseNodeID(id)
+		got := p.Name + " " + p.Namespace
+		if err != nil {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%s: %q, error %v; want %q", id, got, err, want)
+		}
+	}
+}

@@ -79,9 +79,10 @@ func CheckNodeText(field, s string) error {
 }
 
 // ParseNodeID parses a node ID "type~ip~name.namespace~domain" and returns a Proxy with only its ID
-// and these fields set. The namespace is the text after the last dot, so a name may contain dots;
-// the domain may be empty. It returns an error for any other form, an invalid IP, types other than
-// sidecar and router, and text that CheckNodeText refuses.
+// and these fields set. The namespace is the text after the last dot, so a name may contain dots.
+// It is empty without a dot, as in node IDs of users whose metadata has the namespace; the domain
+// may be empty too. It returns an error for any other form, an invalid IP, types other than sidecar
+// and router, and text that CheckNodeText refuses.
 func ParseNodeID(id string) (Proxy, error) {
 	if err := CheckNodeText("node id", id); err != nil {
 		return Proxy{}, err
@@ -99,10 +100,15 @@ func ParseNodeID(id string) (Proxy, error) {
 		return Proxy{}, fmt.Errorf("node id %q: bad IP: %w", id, err)
 	}
 	p.Addresses = []netip.Addr{addr.Unmap()}
-	dot := strings.LastIndexByte(parts[2], '.')
-	if dot <= 0 || dot == len(parts[2])-1 {
-		return Proxy{}, fmt.Errorf("node id %q: %q is not name.namespace", id, parts[2])
+	p.Name = parts[2]
+	if dot := strings.LastIndexByte(parts[2], '.'); dot >= 0 {
+		p.Name, p.Namespace = parts[2][:dot], parts[2][dot+1:]
+		if p.Namespace == "" {
+			return Proxy{}, fmt.Errorf("node id %q: %q is not name.namespace", id, parts[2])
+		}
 	}
-	p.Name, p.Namespace = parts[2][:dot], parts[2][dot+1:]
+	if p.Name == "" {
+		return Proxy{}, fmt.Errorf("node id %q: the name is empty", id)
+	}
 	return p, nil
 }

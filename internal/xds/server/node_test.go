@@ -42,6 +42,13 @@ func TestProxyOfNode(t *testing.T) {
 		err  string
 	}{
 		{"only an id", &corev3.Node{Id: id}, base, ""},
+		{"a namespace in the metadata alone", &corev3.Node{
+			Id: "sidecar~10.0.0.1~edge~example.com", Metadata: metadata(t, `{"NAMESPACE": "shop"}`),
+		}, with(func(p *mesh.Proxy) {
+			p.ID, p.Name, p.DNSDomain = "sidecar~10.0.0.1~edge~example.com", "edge", "example.com"
+		}), ""},
+		{"no namespace", &corev3.Node{Id: "sidecar~10.0.0.1~edge~example.com"}, mesh.Proxy{},
+			"neither the ID (name.namespace) nor NAMESPACE"},
 		{"everything", &corev3.Node{
 			Id:         id,
 			Cluster:    "reviews.shop",

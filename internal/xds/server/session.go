@@ -232,9 +232,9 @@ func (x *session) readFirst() first {
 	}
 }
 
-// admitProxy returns the proxy that the node of a request describes. On a connection with TLS, the
-// first authenticated identity of the client becomes its Identity; Keys is as Options.Keys decides.
-// It refuses an invalid node (InvalidArgument), a proxy that must wait after panics, and a proxy
+// admitProxy returns the proxy that the node of a request describes. On a connection with TLS, its
+// Identity is the one that Options.Admit has set, or else the first authenticated identity of the
+// client; Keys is as Options.Keys decides. It refuses an invalid node (InvalidArgument), a proxy that must wait after panics, and a proxy
 // that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.parseNode(in.node)
@@ -249,7 +249,7 @@ func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 			return nil, err
 		}
 	}
-	if x.link.TLS() != nil && len(x.identities) > 0 {
+	if x.link.TLS() != nil && len(x.identities) > 0 && proxy.Identity == "" {
 		proxy.Identity = x.identities[0]
 	}
 	if x.s.keys != nil {
