@@ -103,8 +103,8 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 }
 
 // rulePattern matches the names of rules in RBAC filters; the names of CUSTOM policies have a
-// prefix.
-const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\]$`
+// prefix, and a suffix if their provider cannot be used.
+const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`
 
 // policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by
 // action, namespace and name. Rules whose names have another form are left out; a prefix in the

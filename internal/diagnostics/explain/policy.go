@@ -70,7 +70,7 @@ func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 }
 
 // policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy.
-var policyName = regexp.MustCompile(`^(?:istio-ext-authz-)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\]$`)
+var policyName = regexp.MustCompile(`^(?:istio-ext-authz-.*)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`)
 
 // policyObject returns the AuthorizationPolicy rule that produced the policy of a name. The second
 // result is false if the name has another format.

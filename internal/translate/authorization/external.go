@@ -145,10 +145,26 @@ func (a authorizer) matchedBy(filter string) *matcherv3.MetadataMatcher {
 	}
 }
 
+// renameRules returns a copy of rules with the names that CUSTOM policies have in access logs and
+// statistics, as in istiod: "istio-ext-authz-PROVIDER-" before ruleName, and behind it
+// "-deny-due-to-bad-CUSTOM-action" if the authorizer cannot be used.
+func (a authorizer) renameRules(rules *rbacv3.RBAC) *rbacv3.RBAC {
+	suffix := ""
+	if a.fault != "" {
+		suffix = "-deny-due-to-bad-CUSTOM-action"
+	}
+	out := &rbacv3.RBAC{Action: rules.GetAction(), Policies: map[string]*rbacv3.Policy{}}
+	for name, p := range rules.GetPolicies() {
+		out.Policies["istio-ext-authz-"+a.name+"-"+name+suffix] = p
+	}
+	return out
+}
+
 // httpFilters returns an RBAC filter with rules as shadow rules, and the ext_authz filter, which
 // calls the authorizer for the requests that they match. If the authorizer cannot be used
 // (a.fault), it returns one RBAC filter that enforces rules, which refuses these requests.
 func (a authorizer) httpFilters(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
+	rules = a.renameRules(rules)
 	if a.fault != "" {
 		return []*hcmv3.HttpFilter{decision{enforced: rules}.httpFilter(security.AuthorizationPolicy_DENY)}
 	}
@@ -175,6 +191,7 @@ func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	if a.requestsOnly() {
 		return nil
 	}
+	rules = a.renameRules(rules)
 	if a.fault != "" {
 		return []*listenerv3.Filter{decision{enforced: rules}.networkFilter(security.AuthorizationPolicy_DENY)}
 	}
@@ -213,10 +230,10 @@ func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out.FailureModeAllow, out.ClearRouteCache = h.GetFailOpen(), h.GetClearRouteCache()
 	out.StatusOnError, _ = statusOnError(h.GetStatusOnError())
 	out.WithRequestBody = requestBody(h.GetIncludeRequestBodyInCheck())
-	out.AllowedHeaders = headerNames(slices.Concat(
-		h.GetIncludeRequestHeadersInCheck(),
-		h.GetIncludeHeadersInCheck(), //nolint:staticcheck // deprecated, still in use
-	))
+	out.AllowedHeaders = headerNames(h.GetIncludeRequestHeadersInCheck())
+	if out.AllowedHeaders == nil { // only then, as in istiod
+		out.AllowedHeaders = headerNames(h.GetIncludeHeadersInCheck()) //nolint:staticcheck // deprecated, still in use
+	}
 	service := &httpauthzv3.HttpService{
 		ServerUri: &corev3.HttpUri{
 			Uri: "http://" + a.service.Host, HttpUpstreamType: &corev3.HttpUri_Cluster{

@@ -84,13 +84,17 @@ func envoyAction(a security.AuthorizationPolicy_Action) rbacv3.RBAC_Action {
 	}
 }
 
-// dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result:
-// "istio_dry_run_deny_" for DENY, "istio_dry_run_allow_" for all other actions.
+// dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result, as
+// in istiod: "istio_dry_run_deny_" for DENY, "istio_dry_run_allow_" for ALLOW, and none for AUDIT.
 func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
-	if a == security.AuthorizationPolicy_DENY {
+	switch a {
+	case security.AuthorizationPolicy_ALLOW:
+		return "istio_dry_run_allow_"
+	case security.AuthorizationPolicy_DENY:
 		return "istio_dry_run_deny_"
+	default:
+		return ""
 	}
-	return "istio_dry_run_allow_"
 }
 
 // httpFilter returns the HTTP RBAC filter that enforces d.enforced and evaluates d.dryRun as shadow
