@@ -131,7 +131,8 @@ func serviceGroups() []Group {
 	return []Group{
 		{
 			on("PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE"),
-			"of the services with one host, a sidecar uses that of its own namespace, else one of Kubernetes, else the oldest",
+			"of the services with one host, a sidecar uses that of its own namespace, else one of Kubernetes, else " +
+				"one that is not exported to all namespaces, else the oldest",
 		},
 		{on("PILOT_UNIFIED_SIDECAR_SCOPE"), "always: a temporary switch of istiod"},
 		{
