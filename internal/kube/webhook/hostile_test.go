@@ -210,7 +210,8 @@ func TestHugeExpressions(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		w := ask(h, "/validate", strings.NewReader(body))
 		runtime.ReadMemStats(&after)
-		if allowed(w) && kind != "DestinationRule" || w.Code != http.StatusOK {
+		// The EnvoyFilter matches no proxy, with a warning, and the DestinationRule has no expression.
+		if allowed(w) && kind == "VirtualService" || w.Code != http.StatusOK {
 			t.Errorf("%s: %d %.200s", kind, w.Code, w.Body)
 		}
 		// The body is copied some times on its way through JSON; a compiled expression of its length takes hundreds of MB.
