@@ -155,9 +155,10 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return errors.Join(problems...)
 }
 
-// installOptions returns the options by flags, this program's path, and the API server in
-// Kubernetes' environment variables; without them Server keeps its value. It returns an error for a
-// port that is no number, or if self fails.
+// installOptions returns the options by flags, with the path of this program from self. If both
+// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set, they are Server, with https unless
+// KUBERNETES_SERVICE_PROTOCOL is set; otherwise Server keeps its value. It returns an error for an
+// invalid port, or if self fails.
 func (f *installFlags) installOptions(
 	lookup func(string) (string, bool), self func() (string, error),
 ) (install.Options, error) {
@@ -190,10 +191,10 @@ func (f *installFlags) installOptions(
 	return o, nil
 }
 
-// runInstaller runs the installer, metrics, health checks and the repair of pods, if they are
+// runInstaller runs the installer, and metrics, health checks and the repair of pods if they are
 // enabled, until ctx ends or installer or repair fails. It returns the first error of these two. It
-// refuses --repair-repair-pods, invalid options, and a health address that cannot be opened; a later
-// failure there is ignored.
+// refuses --repair-repair-pods, invalid options, and a health address that cannot be opened. Later
+// failures of health checks, and all failures of metrics, are not returned.
 func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
 		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")

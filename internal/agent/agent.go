@@ -149,7 +149,8 @@ func newAgent(o Options) *agent {
 	return a
 }
 
-// adminClient returns the Envoy that the status port queries, or a nil interface if there is none.
+// adminClient returns the Envoy that the status port queries, or a nil interface if RunEnvoy is not
+// set.
 func (a *agent) adminClient() status.Envoy {
 	if !a.Environment.RunEnvoy {
 		return nil

@@ -39,9 +39,9 @@ func (a *agent) servesDNS() bool {
 	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
 }
 
-// openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. If this user may
-// not open port 53, it logs an error and uses the default address. It does nothing if the DNS proxy
-// is disabled, and returns an error if the address is invalid or cannot be opened.
+// openDNS opens the DNS proxy at DNS_PROXY_ADDR, sets a.dnsServer and adds it to p. If this user
+// may not open that address, it logs an error and uses the default address. It does nothing if the
+// DNS proxy is disabled, and returns an error if the address is invalid or cannot be opened.
 func (a *agent) openDNS(p *parts) (err error) {
 	if !a.servesDNS() {
 		return nil

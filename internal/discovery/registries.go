@@ -26,8 +26,9 @@ func (s *server) filters() []registry.Converter {
 }
 
 // converters returns the converters from objects to services, in order. Ingresses need Services,
-// and ServiceEntries need Namespaces; the last converter consumes both kinds. It adds that
-// converter to the health metrics and to the cluster set, so it must be called once.
+// and ServiceEntries need Namespaces; the last converter consumes both kinds. The Gateway API's is
+// included only if GatewayAPI.Enabled is set. It adds the last converter to the health metrics and
+// to the cluster set, so it must be called once.
 func (s *server) converters() []registry.Converter {
 	o, id := s.options.Registry, mesh.ClusterID(s.options.ClusterID)
 	from := s.options.ServiceConverter(id, s.recovery)

@@ -214,8 +214,8 @@ func (s *server) makeServers() (err error) {
 }
 
 // otherFeeds returns the feeds that are not sources of settings, config or services. They are the
-// mesh roots, issuers' keys and trust bundles, and, as far as they exist, Secrets, remote clusters,
-// gateway names and registered workloads.
+// mesh roots, issuers' keys and trust bundles, and Secrets with an API server. Remote clusters,
+// gateway names and registered workloads are included as far as they exist.
 func (s *server) otherFeeds() []ingest.Feed {
 	list := []ingest.Feed{s.authority.RootsFeed(), s.issuers, s.bundles}
 	if s.client != nil {

@@ -23,8 +23,8 @@ func (a debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return a.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle logs the record at debug level. It checks the level itself, because klog does not call
-// Enabled for errors.
+// Handle logs the record at debug level, or drops it if that level is not enabled. It checks that
+// itself, because klog does not call Enabled for errors.
 func (a debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !a.Enabled(ctx, r.Level) {
 		return nil

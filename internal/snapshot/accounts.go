@@ -21,8 +21,8 @@ func (s *EndpointSet) Accounts() []string {
 }
 
 // markChangedAccounts adds to e.delta.Accounts those services of e.delta.Endpoints whose endpoints
-// have other accounts than before, or whose TLSPorts changed. Both are part of the callers' clusters,
-// which a change of endpoints alone does not touch.
+// have other accounts than before, or whose TLSPorts changed. Both are part of the callers'
+// clusters, which a change of endpoints alone does not touch.
 func (e *edit) markChangedAccounts() {
 	for k := range e.delta.Endpoints {
 		old, now := e.current.endpoints.Get(k), e.endpoints.Get(k)

@@ -159,9 +159,9 @@ func (s *Snapshot) KnowsAllocatedAddresses(p *mesh.Proxy) bool {
 		(!s.allocation.OnlyOnRequest || bool(p.Metadata.DNSAutoAllocate))
 }
 
-// WithAllocatedAddresses returns a row of svc with its allocated addresses as its addresses. It
-// returns svc itself if it has none, or if s has no allocated addresses for the service. Equal
-// content has an equal pointer.
+// WithAllocatedAddresses returns a copy of svc whose addresses are its allocated ones. It returns
+// svc itself if it has none, or if s has no allocated addresses for the service. Equal content has
+// an equal pointer.
 func (s *Snapshot) WithAllocatedAddresses(svc *mesh.Service) *mesh.Service {
 	if len(svc.Allocated) == 0 {
 		return svc

@@ -327,8 +327,8 @@ func (e *edit) changedObjects(kind api.Kind) map[config.Key]bool {
 }
 
 // changedRuleGroups returns the groups (namespace and host) that the changed DestinationRules
-// belong to, before and after the change. Both are resolved with the new settings. Objects without
-// a group are skipped.
+// belong to, before and after the change. Both are resolved with the new settings. An object that
+// was added or deleted has only one of them.
 func (e *edit) changedRuleGroups() map[ruleGroup]struct{} {
 	groups := map[ruleGroup]struct{}{}
 	for k := range e.objects {

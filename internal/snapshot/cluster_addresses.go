@@ -111,8 +111,7 @@ func (s *Snapshot) HasSameVIPClusters(o *Snapshot) bool {
 }
 
 // ServiceForCluster returns svc with the addresses that callers of a cluster use. It returns svc
-// itself if those are its primary addresses, or cluster is "". So it does for a cluster without
-// addresses of its own.
+// itself if cluster is "", or if the service has no addresses there other than its primary ones.
 func (s *Snapshot) ServiceForCluster(cluster mesh.ClusterID, svc *mesh.Service) *mesh.Service {
 	if cluster == "" || len(svc.ClusterAddresses) == 0 {
 		return svc

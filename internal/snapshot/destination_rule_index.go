@@ -74,9 +74,8 @@ func ruleGroupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
 	}, true
 }
 
-// rebuildIndex returns a new index of list, all DestinationRules. Objects without a group
-// (ruleGroupOf) have no rows, but their selectors and failover labels are indexed too. Rows whose
-// inputs are unchanged are taken over from d, which is not modified.
+// rebuildIndex returns a new index of list, all DestinationRules, with their rows, selectors and
+// failover labels. Rows whose inputs are unchanged are taken over from d, which is not modified.
 func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Settings) *destinationRules {
 	groups := map[ruleGroup][]*config.Config{}
 	next := newDestinationRules()

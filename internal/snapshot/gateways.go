@@ -160,7 +160,10 @@ func (s *Snapshot) ForeignGateways(names GatewayNames) []*config.Config {
 	return slices.DeleteFunc(list, func(c *config.Config) bool { return !isForeign(c) })
 }
 
-// foreignTo returns the function that reports whether ForeignGateways has a Gateway of the list.
+// foreignTo returns a function that reports whether a Gateway is foreign to the list. That is a
+// Gateway not converted from the Gateway API, in a namespace in which the list has no managed
+// Gateway (Extension). The function returns false for every Gateway if the list has no managed
+// Gateway, or with Features.MergeForeignGateways.
 func (s *Snapshot) foreignTo(list []*config.Config) func(*config.Config) bool {
 	var managed []string // namespaces
 	for _, c := range list {

@@ -42,9 +42,9 @@ func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	return g.all
 }
 
-// GatewaysFor returns the gateways through which endpoints of a cluster in a network are reached:
-// the gateways of that cluster if there are any, otherwise all gateways of the network. It returns
-// nil if the network has none.
+// GatewaysFor returns the gateways through which endpoints of a cluster in a network are reached.
+// These are the gateways of that cluster if there are any, otherwise all gateways of the network.
+// It returns nil if the network has none, or g is nil.
 func (g *NetworkGateways) GatewaysFor(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
 	if g == nil {
 		return nil

@@ -64,8 +64,8 @@ func (s *Snapshot) PeerModes(p Peers) PeerModes {
 
 // mergePeerModes merges the objects of the mesh, the namespace and the workload, in this order. Nil
 // objects are ignored, and a later one overrides unless its mode is UNSET. From has the keys of all
-// other objects. Port modes are only read from the workload's object, and ignored if UNSET. The
-// default mode is PERMISSIVE.
+// objects that are not nil. Port modes are only read from the workload's object, and ignored if
+// UNSET. The default mode is PERMISSIVE.
 func mergePeerModes(rows [3]*config.Config) PeerModes {
 	m := PeerModes{Mode: security.PeerAuthentication_MutualTLS_PERMISSIVE}
 	for _, c := range rows {

@@ -65,9 +65,9 @@ func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1bet
 	return a.GetSelector().GetMatchLabels(), refs
 }
 
-// TargetRefs returns the references of a policy or an EnvoyFilter to the objects that it applies to,
-// each with its field: spec.targetRef, which is deprecated, or spec.targetRefs[i]. It panics for
-// other kinds.
+// TargetRefs returns the references of a policy or an EnvoyFilter to the objects that it applies
+// to, each with its field: spec.targetRef, which is deprecated, or spec.targetRefs[i]. It panics
+// for other kinds.
 func TargetRefs(c *config.Config) iter.Seq2[string, *typev1beta1.PolicyTargetReference] {
 	var a interface {
 		GetTargetRef() *typev1beta1.PolicyTargetReference

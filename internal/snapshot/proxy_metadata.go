@@ -43,16 +43,16 @@ func (s *Settings) ExactBalance() (inbound, outbound bool) {
 	return normalizeBool(all[inboundExactBalanceEntry]) != "", normalizeBool(all[outboundExactBalanceEntry]) != ""
 }
 
-// AcceptsHTTP10 reports whether listeners accept HTTP/1.0: with PILOT_HTTP10 (Features.HTTP10), or if
-// ISTIO_META_HTTP10 is "1".
+// AcceptsHTTP10 reports whether listeners accept HTTP/1.0: with PILOT_HTTP10 (Features.HTTP10), or
+// if ISTIO_META_HTTP10 is "1".
 func (s *Settings) AcceptsHTTP10() bool {
 	return s.Features.HTTP10 || normalizeHTTP10(s.Mesh.GetDefaultConfig().GetProxyMetadata()[http10Entry]) != ""
 }
 
-// ProxyMetadataFor returns the entries of ProxyConfig.proxyMetadata with which the methods of s
-// above return the values in a proxy's metadata m. Malformed values in m are treated as unset. Only
-// entries that differ in effect from the mesh's are returned, "" for an unset value; it returns nil
-// if none differs.
+// ProxyMetadataFor returns the values in a proxy's metadata m as entries of
+// ProxyConfig.proxyMetadata: idle timeout, HTTP proxy port, HTTP/1.0, and exact balance inbound and
+// outbound. Malformed values in m are treated as unset. Only entries that differ in effect from the
+// mesh's are returned, "" for an unset value; it returns nil if none differs.
 func (s *Settings) ProxyMetadataFor(m *mesh.NodeMetadata) map[string]string {
 	var entries map[string]string
 	set := func(name, own, defaults string) {

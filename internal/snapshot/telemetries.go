@@ -38,7 +38,8 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) []*config.Config {
 
 // TelemetryKeys returns the keys of the Telemetry objects that apply to a proxy: of the mesh, its
 // namespace (unless that is the root namespace) and its workload. Of several of the mesh or of the
-// namespace, the oldest applies. Version and Metadata of p have no effect.
+// namespace, only the oldest applies. The workload's are all objects of the namespace that select
+// or reference the proxy. Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {

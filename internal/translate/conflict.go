@@ -10,15 +10,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// Conflicts returns what services, rules, policies, plugins and patches of one View have no effect,
-// because others take precedence or its proxies cannot apply them.
+// Conflicts returns the Problems of objects without their full effect for one View, because others
+// take precedence or its proxies cannot apply them. These are services, rules, Gateways, Sidecars,
+// Telemetries, policies, plugins and EnvoyFilters. The list is not sorted, and may have duplicates.
 func (t *Table) Conflicts(v *view.View) []config.Problem {
 	return slices.Concat(t.sharedConflicts(v), t.envoys.listeners.InboundProblems(v))
 }
 
 // ConflictsOf returns the Conflicts of the Views of keys, sorted and without duplicates. It is
 // cheaper than Conflicts for each: keys that differ only in the workload's ports share all but the
-// InboundProblems.
+// InboundProblems, unless they have EnvoyFilter patches.
 func (t *Table) ConflictsOf(s *snapshot.Snapshot, keys []view.Key) []config.Problem {
 	shared, known := map[view.Key]bool{}, map[view.Key]bool{}
 	var found []config.Problem

@@ -14,8 +14,8 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 
 // clusterScope returns the part of the Key that outbound clusters depend on: the visible services
 // and rules, and of the proxy its type, namespace, address families, socket mark, client
-// credentials, file server and server of credentials. It also has the ProxyConfig fields that affect
-// clusters, and the cluster features that the Envoy lacks.
+// credentials, file server and server of credentials. It also has the ProxyConfig fields that
+// affect clusters, and the cluster features that the Envoy lacks.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects:      k.ObjectsFor(view.ClusterReader),

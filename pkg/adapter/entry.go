@@ -198,8 +198,8 @@ func (r *entryReader) hosts() []string {
 }
 
 // ports returns the valid ports, with protocols in upper case. It adds a problem for each invalid
-// port, also for a port without a name or with the name or number of another port, and refuses the
-// service if none is left.
+// port. A port without a name, or with the name or number of another port, is invalid too. It
+// refuses the service if none is left.
 func (r *entryReader) ports() []*networking.ServicePort {
 	var list []*networking.ServicePort
 	numbers, names := map[uint32]bool{}, map[string]bool{}

@@ -152,7 +152,7 @@ func (x *xdsServer) sendFull(
 	})
 }
 
-// isWanted reports whether names contain the resource name, or "*", which stands for all resources.
+// isWanted reports whether names contain the resource name, or "*", which selects all resources.
 func isWanted(names []string, name string) bool {
 	return slices.Contains(names, name) || slices.Contains(names, "*")
 }

@@ -10,8 +10,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// tcpKeepalive converts ConnectionPoolSettings.TCPSettings.TcpKeepalive, rounding down to whole
-// seconds. Values that are not set, and 0 probes, leave Envoy's default.
+// tcpKeepalive converts ConnectionPoolSettings.TCPSettings.TcpKeepalive, which may be nil, rounding
+// down to whole seconds. Values that are not set, and 0 probes, leave Envoy's default. The result
+// is never nil.
 func tcpKeepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) *corev3.TcpKeepalive {
 	out := &corev3.TcpKeepalive{
 		KeepaliveTime: wholeSeconds(k.GetTime()), KeepaliveInterval: wholeSeconds(k.GetInterval()),

@@ -5,8 +5,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// applicationLog returns a log format like the agent's: time, level, scope, source line, message
-// and thread, separated by tabs, or as a JSON object.
+// applicationLog returns a log format like the agent's, with time, level, scope, source line,
+// message and thread. They are fields of a JSON object if json is set, otherwise separated by tabs.
 func applicationLog(json bool) *bootstrapv3.Bootstrap_ApplicationLogConfig {
 	format := &bootstrapv3.Bootstrap_ApplicationLogConfig_LogFormat{
 		LogFormat: &bootstrapv3.Bootstrap_ApplicationLogConfig_LogFormat_TextFormat{

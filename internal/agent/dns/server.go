@@ -244,8 +244,8 @@ func (s *Server) updateResolvConf(text []byte) {
 	s.o.Log.Debug("upstream name servers updated", "servers", r.servers, "search", r.search)
 }
 
-// newHandler returns a handler that replies to every query, by SERVFAIL if resolving it panics.
-// Replies are truncated to the size that the client accepts.
+// newHandler returns a handler that replies to every query; if Options.Recovery is set, it replies
+// SERVFAIL if resolving panics. Replies are truncated to the size that the client accepts.
 func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, query *dns.Msg) {
 		var reply *dns.Msg

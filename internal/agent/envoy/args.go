@@ -55,8 +55,8 @@ func (f *HotRestart) commandLine(drain time.Duration) []string {
 }
 
 // BuildArgs returns Envoy's arguments for s without the program's name. Connections drain at once,
-// not gradually. Node and log format are in the bootstrap. Without concurrency, Envoy chooses the
-// number of workers.
+// not gradually. Without s.HotRestart, hot restart is disabled, and without concurrency, Envoy
+// chooses the number of workers. Node and log format are in the bootstrap.
 func BuildArgs(s Settings) []string {
 	args := append([]string{"-c", s.ConfigFile}, s.HotRestart.commandLine(s.Config.GetDrainDuration().AsDuration())...)
 	args = append(args,

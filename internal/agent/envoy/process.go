@@ -128,8 +128,8 @@ func (p *Process) Exit() Exit {
 	return p.exit
 }
 
-// Stop sends SIGTERM, and SIGKILL if the process still runs when patience receives. It waits for
-// the end of the process and returns how it ended.
+// Stop sends SIGTERM, and SIGKILL if the process still runs when patience receives, never if that
+// is nil. It waits for the end of the process and returns how it ended.
 func (p *Process) Stop(patience <-chan time.Time) Exit {
 	p.signal(syscall.SIGTERM)
 	select {

@@ -121,7 +121,8 @@ func (m Monitor) Run(ctx context.Context) error {
 }
 
 // checkOnce returns nil if the proxy is ready and the application healthy, and otherwise the
-// reason. The application is not probed while the proxy is not ready.
+// reason. The application is not probed while the proxy is not ready. Without m.CheckProxy the
+// proxy counts as ready.
 func (m Monitor) checkOnce(ctx context.Context) error {
 	if m.CheckProxy != nil {
 		if err := m.CheckProxy(ctx); err != nil {

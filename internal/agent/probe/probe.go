@@ -107,9 +107,9 @@ func (p *Prober) hostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Check performs a probe within its timeout: by the first of HTTP, TCP and gRPC that is set,
-// otherwise by running probe.Exec. It returns nil if the application is healthy, otherwise the
-// reason.
+// Check performs a probe within probe.Timeout, which must be positive. It uses the first of HTTP,
+// TCP and gRPC that is set, or else runs probe.Exec. It returns nil if the application is healthy,
+// otherwise the reason.
 func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, probe.Timeout)
 	defer cancel()

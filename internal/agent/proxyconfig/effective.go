@@ -35,10 +35,11 @@ func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 	return Layer{Name: name + " (defaultConfig)", YAML: string(text.DefaultConfig)}, nil
 }
 
-// MergeLayers returns the layers merged over DefaultConfig; later layers override earlier ones.
-// Deprecated fields are replaced by their successors. It skips unknown and retired fields (see
-// IgnoredFields) and does not validate the result (see Validate). It returns the error of the first
-// invalid layer, with its name.
+// MergeLayers returns the layers merged over DefaultConfig, later ones last. A field that a layer
+// sets replaces the whole field, except proxyMetadata and proxyHeaders, which are merged.
+// Deprecated fields are replaced by their successors, unknown and retired ones are skipped
+// (IgnoredFields), and the result is not validated. It returns the error of the first invalid
+// layer, with its name.
 func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	config := DefaultConfig()
 	for _, layer := range layers {

@@ -14,9 +14,10 @@ import (
 )
 
 // Validate returns all errors that would prevent the agent from running with the configuration,
-// joined, or nil. It checks paths, ports, addresses, durations, the concurrency and the service
-// cluster. Addresses of optional services are checked only if they are set. The address of statsd
-// is not checked, because the agent runs without it if it cannot be resolved.
+// joined, or nil. configPath, binaryPath and a chosen serviceCluster must not be empty, but need
+// not exist. It checks the ports, the durations, discoveryAddress and the addresses of optional
+// services that are set, and that the concurrency is not negative. The address of statsd is not
+// checked, because the agent runs without it.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {

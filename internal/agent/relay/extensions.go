@@ -117,7 +117,7 @@ func (c *converter) cancelFetch(name string) {
 
 // startFetch runs the fetch f in a goroutine and records it as running; a running fetch of the same
 // extension is canceled. The goroutine sets f.err and sends f to c.done, unless ctx ends first. A
-// panic in it ends the session.
+// panic in it ends the session if Options.Recovery is set.
 func (c *converter) startFetch(ctx context.Context, f *extensionFetch) {
 	c.cancelFetch(f.name) // a response may contain a name twice
 	fetchContext, cancel := context.WithCancel(ctx)

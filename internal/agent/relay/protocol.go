@@ -193,8 +193,8 @@ func (delta) newStatusRequest(typeURL string, problem *rpcstatus.Status) (frame,
 	return encodeFrame(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ErrorDetail: problem})
 }
 
-// parseResponse decodes a response with its added and changed resources. It returns an error if the
-// frame is malformed.
+// parseResponse decodes a response with its added and changed resources and the names of removed
+// ones. It returns an error if the frame is malformed.
 func (delta) parseResponse(f frame) (*response, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{}
 	if err := proto.Unmarshal(f, m); err != nil {

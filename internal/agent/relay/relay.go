@@ -173,8 +173,9 @@ func (r *Relay) removeSession(s *session) {
 	}
 }
 
-// openUpstream opens a stream to the first address that accepts one, starting with the address that
-// last worked. It returns all errors if none does.
+// openUpstream opens a stream to the first address that accepts one. It starts with the address of
+// the last attempt or, if that failed, with the next one. It returns all errors if none accepts;
+// there must be an address.
 func (r *Relay) openUpstream(
 	ctx context.Context, f protocol,
 ) (connection *grpc.ClientConn, up grpc.ClientStream, err error) {

@@ -177,8 +177,8 @@ func (s *Server) subscribe(ctx context.Context, have subscription, name string) 
 }
 
 // collectChanged returns the subscribed secrets, sorted by name, whose version differs from the one
-// last sent. It records them as sent and calls OnPush for each. Names without a secret are skipped.
-// If a later one fails, the earlier ones stay recorded.
+// last sent. It records them as sent and calls OnPush, if set, for each. Names without a secret are
+// skipped. If a later one fails, the earlier ones stay recorded.
 func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
 	for _, name := range have.sortedNames() {
@@ -204,7 +204,7 @@ func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, err
 	return list, nil
 }
 
-// recordNACK logs that Envoy rejected a response and calls OnNACK for every name of the
+// recordNACK logs that Envoy rejected a response. It calls OnNACK, if set, for every name of the
 // subscription, because the request does not name the rejected secret.
 func (s *Server) recordNACK(have subscription, message string) {
 	names := have.sortedNames()

@@ -151,9 +151,9 @@ func (f *Files) watchKeyPair(ctx context.Context, n FileSecret) {
 }
 
 // watchFiles watches two files, until ctx ends, and stores the secret that parse makes of them
-// whenever one changes. second may be ""; parse gets nil for it, or while that file is missing.
-// Nothing is stored while the first file is missing, parse fails, which is reported, or parse
-// returns an empty Secret.
+// whenever one changes. A file that disappears keeps its last content. second may be ""; parse gets
+// nil for it, and until that file has been read. Nothing is stored until the first file has been
+// read, if parse fails, which is reported, or if it returns an empty Secret.
 func (f *Files) watchFiles(
 	ctx context.Context, name, first, second string, parse func(first, second []byte) (Secret, error),
 ) {

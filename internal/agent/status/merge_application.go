@@ -29,7 +29,7 @@ type scrape struct {
 // readApplications reads all endpoints of the application, and returns their metrics and their
 // common format. In OpenMetrics the mark of the end is removed from each. If the formats differ,
 // all in OpenMetrics are read again in the text format, and left out if they have only OpenMetrics.
-// Without any endpoint the format is textFormat. Failures are logged and counted.
+// Failures are left out, logged and counted; if no endpoint is left, the format is textFormat.
 func (m *merger) readApplications(r *http.Request) (expfmt.Format, [][]byte) {
 	var list []scrape
 	for _, a := range m.Applications {

@@ -140,9 +140,9 @@ func (c *Cache) lastFile(extension string, m Module) string {
 }
 
 // FilePath returns the path of a module's file. It fetches a module that is not cached, and one
-// with AlwaysFetch whose version differs from the cached one. Concurrent calls for the same module
-// share one fetch, which continues after the end of ctx. It counts hits and misses, and returns an
-// error if the fetch fails or ctx ends.
+// with AlwaysFetch whose version differs from the cached one. A fetch takes at most m.Timeout, by
+// default Options.Timeout; concurrent calls for the same module share one, which continues after
+// the end of ctx. It counts hits and misses, and returns an error if the fetch fails or ctx ends.
 func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	key := m.cacheKey()
 	if path, ok := c.lookup(key, m); ok {
@@ -194,9 +194,9 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 }
 
 // fetchAndStore fetches a module, writes its file, adds it to the cache under key and returns the
-// file's path. An earlier version of the module stays cached by its path until it is evicted, because
-// an extension may use it. It may evict other modules to stay within the limit. It counts successes
-// and failed downloads, but not files that cannot be written.
+// file's path. An earlier version of the module stays cached by its path until it is evicted,
+// because an extension may use it. It may evict other modules to stay within the limit. It counts
+// successes and failed downloads, but not files that cannot be written.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {

@@ -33,8 +33,9 @@ func newFetcher(o Options) fetcher {
 // verified.
 func (f *fetcher) isInsecure(host string) bool { return f.insecure[host] || f.insecure["*"] }
 
-// transportFor returns the transport of a fetch from a host. It also applies to other hosts that
-// the fetch is redirected to.
+// transportFor returns the transport of a fetch from a host, which verifies certificates unless the
+// host is insecure (Options.InsecureRegistries). It also applies to other hosts that the fetch is
+// redirected to.
 func (f *fetcher) transportFor(host string) *http.Transport {
 	if f.isInsecure(host) {
 		return f.insecureTransport

@@ -34,9 +34,10 @@ type typedStruct interface {
 	GetValue() *structpb.Struct
 }
 
-// decodeFilter returns the Wasm filter in a configuration, which may be inside of a TypedStruct, and
-// its fallback (newFilter). Fields in a TypedStruct that the filter does not have are ignored, as in
-// Envoy. The filter is nil for other configurations. A filter that cannot be decoded is an error.
+// decodeFilter returns the Wasm filter in a configuration, which may be inside of a TypedStruct,
+// and its fallback (newFilter). Fields in a TypedStruct that the filter does not have are ignored,
+// as in Envoy. The filter is nil for other configurations. A filter that cannot be decoded is an
+// error.
 func decodeFilter(config *anypb.Any) (f filter, fallback func(open bool) proto.Message, err error) {
 	var wrapper typedStruct
 	switch {

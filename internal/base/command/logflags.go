@@ -6,9 +6,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// AddLogFlags adds Istio's log flags, which set o. Flags for log files, callers and stack traces
-// are hidden and accepted without effect: logs go to standard output, where a platform collects
-// them.
+// AddLogFlags adds Istio's log flags, which set o (default level info, as text). Flags for log
+// files, callers and stack traces are hidden and accepted without effect: logs go to standard
+// output, where a platform collects them.
 func AddLogFlags(fs *pflag.FlagSet, o *obs.LogOptions) {
 	fs.StringVar(&o.Levels, "log_output_level", "default:info",
 		"minimum level per scope, as scope:level,scope:level; levels are none, error, warn, info, debug")

@@ -12,8 +12,8 @@ import (
 
 // AddRetiredFlags adds hidden flags that Istio has removed to a command. If one is set, a warning
 // that names its successor is written when the command runs. An alias sets the flag of its new
-// name, which must exist. The caller applies the values of flags with a Field; the others have no
-// effect.
+// name, which must exist. The caller applies the values of flags with a Field; flags with neither
+// have no effect.
 func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) {
 	fs := c.Flags()
 	for _, f := range list {

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TolerateUnknownFlags makes the command and all its sub-commands accept unknown flags with a
-// warning, because a manifest of another version must not keep a control plane or a proxy from
-// starting. A command that only groups others still rejects them: the parser takes the word after
-// an unknown flag for its value, so "--bogus version" would run nothing and succeed.
+// TolerateUnknownFlags makes the command and all its sub-commands accept unknown flags in args, the
+// program's arguments, with a warning when they run. A manifest of another version must not keep a
+// control plane or a proxy from starting. A command that only groups others still rejects them,
+// because "--bogus version" would run nothing and succeed.
 func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer) {
 	for _, c := range root.Commands() {
 		TolerateUnknownFlags(c, args, warnings)

@@ -41,10 +41,9 @@ const (
 
 var errTooLarge = errors.New("response body exceeds the size limit")
 
-// NewClient returns an HTTP client with the limits in o, by default defaultTimeout and
-// defaultMaxBytes. It connects only to addresses that o.Check allows. It uses no proxy, because the
-// proxy would decide which addresses are reached. Redirects are followed three times at most, and
-// never from https to http.
+// NewClient returns an HTTP client with the limits in o, by default 5 s and 1 MiB. It connects only
+// to addresses that o.Check allows. It uses no proxy, because the proxy would decide which
+// addresses are reached. Redirects are followed three times at most, and never from https to http.
 func NewClient(o Options) *http.Client {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout

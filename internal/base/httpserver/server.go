@@ -49,8 +49,8 @@ const (
 )
 
 // Serve serves on l until ctx ends, then lets active requests finish within Options.Shutdown and
-// aborts the others. It closes l. It returns nil if it ended because of ctx. If serving ends
-// earlier, it returns an error.
+// aborts the others. It closes l. It returns nil if it ended because of ctx, and an error if
+// serving ends earlier. o.Handler must be set.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := newServer(o)
 	limited := limitedListener{l, newLimiter(o.Limits, time.Now)}

@@ -29,7 +29,8 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, err
 }
 
-// Listen announces on an address of the node. The listener may be used from anywhere.
+// Listen announces on an address of the node. The listener may be used from anywhere. It returns an
+// error if the node is closed or the address cannot be used.
 func (n *Node) Listen(network, address string) (net.Listener, error) {
 	var l net.Listener
 	err := n.Do(func() (err error) {

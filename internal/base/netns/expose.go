@@ -15,7 +15,7 @@ const exposed = "/run/exposed"
 // Expose bind-mounts a file or a directory at a path that every user of the sandbox can reach, and
 // returns that path. A process of another user could not execute a program in a home or temporary
 // directory that is closed to others. Modes are unchanged, and exposing a path again returns the
-// same result. Outside of a sandbox it returns the error of Available.
+// same result. It returns an error if the path does not exist, and outside of a sandbox.
 func Expose(path string) (string, error) {
 	if err := Available(); err != nil {
 		return "", err

@@ -27,7 +27,8 @@ type Recorder struct {
 	limiter *logLimiter
 }
 
-// New returns a Recorder. Without o.Log or o.Count it does not log or count.
+// New returns a Recorder. Without o.Log or o.Count it does not log or count. If o.Now is nil, it is
+// time.Now.
 func New(o Options) *Recorder {
 	r := &Recorder{log: o.Log, count: o.Count, limiter: newLogLimiter(o.Now)}
 	if r.log == nil {

@@ -43,7 +43,8 @@ type Plugin struct {
 }
 
 // Add captures a pod's traffic, unless the pod is not to be captured, and prints the previous
-// plugin's result. It prints nothing if it fails. Errors have the codes of the CNI specification.
+// plugin's result, or an empty one. It prints nothing if it fails. Errors have the codes of the CNI
+// specification.
 func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -153,8 +154,9 @@ func (p *Plugin) podOptions(
 	return o, true, nil
 }
 
-// readPod returns the Pod of a call. It retries until ReadTimeout, because the API server's cache
-// may be behind or the server unavailable. Then it returns the error of the last attempt.
+// readPod returns the Pod of a call. It retries until ReadTimeout, by default defaultReadTimeout,
+// because the API server's cache may be behind or the server unavailable. Then it returns the error
+// of the last attempt.
 func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.Pod, error) {
 	patience := p.ReadTimeout
 	if patience == 0 {

@@ -86,9 +86,9 @@ func (e *expressions) addMeta(key expr.MetaKey, not bool, value []byte) {
 	e.compare(not, value)
 }
 
-// addAddress adds a condition on an address in the same way as nft: it compares the leading bytes
-// of a prefix that ends at a byte boundary, otherwise the masked address. It does nothing if n
-// matches all addresses.
+// addAddress adds a condition on an address in the same way as nft. It compares the leading bytes
+// of a prefix that ends at a byte boundary, otherwise the masked address. It does nothing if n has
+// no valid prefix or one of length 0, also with n.Not.
 func (e *expressions) addAddress(offset uint32, n Net) {
 	bits := n.Prefix.Bits()
 	if !n.Prefix.IsValid() || bits == 0 {

@@ -204,7 +204,8 @@ func (x *xtables) applyChanges(ctx context.Context, changes []change) error {
 }
 
 // checkUsable tests empty transactions on the tables of want without committing them. It returns an
-// error if the kernel lacks support for the programs, or a family's programs are not installed.
+// error if the kernel lacks support for the programs, or the programs of a family in want are not
+// installed.
 func (x *xtables) checkUsable(ctx context.Context, want Ruleset) error {
 	for _, f := range []Family{IPv4, IPv6} {
 		var text strings.Builder

@@ -126,8 +126,9 @@ func (b *Background) Run(ctx context.Context) {
 	}
 }
 
-// runChecks runs all checks on a snapshot and stores the Problems, sorted and without duplicates.
-// It always calls Options.Report, with true if the list changed or is the first.
+// runChecks runs all checks on a snapshot, passes the Problems through Options.Complete if that is
+// set, and stores them, sorted and without duplicates. It always calls Options.Report, with true if
+// the list changed or is the first.
 func (b *Background) runChecks(checks []Check, s *snapshot.Snapshot, now time.Time) {
 	var list []config.Problem
 	for _, check := range checks {

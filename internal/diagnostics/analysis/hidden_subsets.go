@@ -70,8 +70,9 @@ func hiddenText(
 // ruleWithoutSubset reports in missing whether clients of a namespace do not know a subset of the
 // services. If no DestinationRule that they use defines it, missing is true. rule is then the first
 // without a workloadSelector, or else the first with one, or nil. If a rule for all clients defines
-// it, missing is true only if a rule with a workloadSelector hides it, and no match limits the
-// clients (limitsClients). rule is then the hiding one, and is to be ignored if missing is false.
+// it, missing is true only if a rule with a workloadSelector hides it (rule), and no match limits
+// the clients (limitsClients). If only rules with a workloadSelector define it, missing is false.
+// If missing is false, rule is to be ignored.
 func (a *analyzer) ruleWithoutSubset(
 	vs *snapshot.VirtualService,
 	client string,

@@ -82,7 +82,8 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 
 // addTargetPorts sets to[p] for each target port p to which the proxies' Services map the port
 // number. If no Service certainly maps number, it sets to[number]. It returns false if a target
-// port is unknown; to may then have some of the ports.
+// port is unknown; to may then have some of the ports. Services with view.UntranslatedLabel are
+// ignored.
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {

@@ -14,9 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// checkSidecars adds Warnings for Sidecars without effect because an older one applies to the whole
-// namespace. It also adds Warnings for egress listeners whose hosts or ports import nothing, and
-// for egress proxies that do not exist.
+// checkSidecars adds Warnings for Sidecars without a selector that have no effect, because an older
+// one applies to the whole namespace. It also adds Warnings for egress listeners whose hosts or
+// ports import nothing, and for egress proxies that do not exist.
 func (a *analyzer) checkSidecars() {
 	general := map[string]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {

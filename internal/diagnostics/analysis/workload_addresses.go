@@ -32,8 +32,8 @@ func (a *analyzer) reportWorkloadAddresses() {
 	}
 }
 
-// requiredAddress returns the kinds of addresses that endpoints of a service can have. It returns ""
-// for a service whose proxies do not read its endpoints.
+// requiredAddress returns, as a phrase, the kinds of addresses that endpoints of a service can
+// have. It returns "" for a service whose proxies do not read its endpoints.
 func requiredAddress(svc *mesh.Service) string {
 	switch {
 	case svc.Resolution == mesh.DNS, svc.Resolution == mesh.DNSRoundRobin:

@@ -13,10 +13,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportWorkloadPorts adds Warnings for ports of AuthorizationPolicies and PeerAuthentications that
-// are only a Service's. Its connections arrive at another port of the selected workloads, so a DENY
-// at the former denies nothing. It skips policies without selector labels and policies of the root
-// namespace, which are for workloads of several Services.
+// reportWorkloadPorts adds Warnings for ports of AuthorizationPolicies (operation.ports) and
+// PeerAuthentications (portLevelMtls) that are only a Service's. Its connections arrive at another
+// port of the selected workloads, so a DENY at the former denies nothing. It skips policies without
+// selector labels, policies of the root namespace, which are for workloads of several Services, and
+// converted ones (Extension).
 func (a *analyzer) reportWorkloadPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
@@ -49,8 +50,9 @@ func (a *analyzer) warnServicePort(c *config.Config, labels map[string]string, f
 
 // servicePort returns the Kubernetes Service that selects all workloads with the labels and maps
 // the port number to another port, and this target. It returns nil and 0 if there is none, or if
-// the workloads may have that port too. They may if another Service leads to it, a Sidecar or
-// container declares it, or a target port is known only to the workload.
+// the workloads may have that port too. They may if another Service leads to it or a headless one
+// has it, or if a Sidecar or container declares it. They also may if a target port is known only to
+// the workload.
 func (a *analyzer) servicePort(namespace string, labels map[string]string, number uint32) (*mesh.Service, uint32) {
 	var found *mesh.Service
 	var target uint32

@@ -118,7 +118,8 @@ func (e *Expect) UnmarshalJSON(text []byte) error {
 type Shares map[string]float64
 
 // UnmarshalJSON reads a string as the name that has all calls (100), or a map from name to share in
-// percent. The shares of a map are added to the shares in s; they need not be 100 in all.
+// percent. A map replaces the shares of its names in s and keeps the others; the sum need not be
+// 100.
 func (s *Shares) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var name string

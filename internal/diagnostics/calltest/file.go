@@ -7,8 +7,9 @@ import (
 )
 
 // ParseCases reads a YAML list of cases and sets their defaults (SetDefaults). It returns an error
-// if a field is unknown or malformed, or if a name is missing or not unique. It returns an error
-// that names the case if From and Into are both set or both missing, or a field needs real calls.
+// if a field is unknown or malformed, or if a name is missing or not unique. Each case must set
+// exactly one of From and Into, and As and Address only with Into. A field that needs real calls is
+// an error too, and so is one of SetDefaults; both name the case.
 func ParseCases(text []byte) ([]*Case, error) {
 	var list []*Case
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {

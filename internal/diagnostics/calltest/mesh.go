@@ -107,10 +107,10 @@ func (m *Mesh) resourcesOf(p *mesh.Proxy) *explain.Resources {
 	return r
 }
 
-// callOf returns the call of a case, with addresses and direction, as the first proxy receives it.
-// It returns an error if the request or its destination is malformed. Into sends it to the first
-// proxy itself: as inbound connection of a sidecar, else directly. With Via it is a direct call to
-// the destination.
+// callOf returns the call of a case, with addresses, identity (As) and direction, as the first
+// proxy receives it. It returns an error if the request or its destination is malformed. Into sends
+// it to the first proxy itself: as inbound connection of a sidecar, else directly. With Via it is a
+// direct call to the destination.
 func (m *Mesh) callOf(c *Case, proxy *mesh.Proxy) (explain.Call, error) {
 	call, err := c.Request()
 	if err != nil {

@@ -111,8 +111,8 @@ func firstEnd(list []*x509.Certificate) time.Time {
 
 // rootsPublished fails if a namespace has other roots than the control plane's, compared byte by
 // byte, and warns if one has none. It leaves out terminating namespaces and the namespaces of
-// Kubernetes itself. It is skipped without permission to list them, and fails for another error of
-// the API server.
+// Kubernetes itself. It is skipped without permission to read namespaces or ConfigMaps, and fails
+// for another error of the API server.
 func rootsPublished(ctx context.Context, t *Target) outcome {
 	want, err := t.roots(ctx)
 	if err != nil {

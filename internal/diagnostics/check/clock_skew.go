@@ -16,7 +16,7 @@ const (
 
 // clocksAgree compares the clocks of the API server and the replicas with the one of this machine.
 // It warns of more than clockSkew and fails for more than maxClockSkew. Servers that do not answer
-// are skipped.
+// are ignored; if none answers, it passes.
 func clocksAgree(ctx context.Context, t *Target) outcome {
 	var wrong, far findings
 	if t.Client != nil {

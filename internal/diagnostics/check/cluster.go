@@ -150,7 +150,8 @@ func servedVersions(crd map[string]any) []string {
 
 // compareKinds fails if an installed kind of Istio or the Gateway API serves none of the versions
 // that the control plane reads. If required is set, it also fails for each of Istio's kinds that is
-// not installed. It is skipped without permission to list the definitions.
+// not installed. It is skipped without permission to list the definitions, and fails if they cannot
+// be listed.
 func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
 	served, err := t.installedVersions(ctx)
 	if err != nil {

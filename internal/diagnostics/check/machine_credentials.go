@@ -67,9 +67,10 @@ func (m *Machine) readCertificates(name string) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// credentialValid passes if the certificate that the agent keeps is valid, or else the token for
-// the first connection. It warns of a token without an expiry, which is refused unless a TokenReview
-// accepts it. Otherwise it fails with both reasons.
+// credentialValid passes if the agent's certificate is within its validity period, or else if the
+// token for the first connection has not expired. Signatures are not verified. It warns of a token
+// without an expiry, which is refused unless a TokenReview accepts it. Otherwise it fails with both
+// reasons.
 func (m *Machine) credentialValid(context.Context) outcome {
 	list, certificateErr := m.readCertificates(certificateFile)
 	if certificateErr == nil {

@@ -157,9 +157,9 @@ func proxyReady(ctx context.Context, t *Target) outcome {
 	return pass("")
 }
 
-// podSynced fails if the proxy is connected to no replica or refuses resources, or if a replica
-// does not answer. It warns of types that the proxy has not acknowledged within ackTime. All
-// connections of the proxy are considered.
+// podSynced fails if the proxy is connected to no replica, refuses resources or is not sent some
+// because proxies refuse them. It also fails if a replica does not answer. It warns of types that
+// the proxy has not acknowledged within ackTime. All connections of the proxy are considered.
 func podSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	name := t.pod.Name + "." + t.pod.Namespace

@@ -55,8 +55,8 @@ type check struct {
 }
 
 // Run makes the checks that Pre selects, or else Proxy, by default the checks of a running mesh,
-// each within Timeout. It returns their results in order. After a required check has failed, the
-// later ones of its category, or of all categories, are skipped.
+// each within Timeout, which must be positive. It returns their results in order. After a required
+// check has failed, the later ones of its category, or of all categories, are skipped.
 func (t *Target) Run(ctx context.Context) []Result {
 	list := t.healthChecks()
 	switch {

@@ -56,8 +56,9 @@ func (t *Target) webhooks(ctx context.Context) ([]webhook, error) {
 	return list, nil
 }
 
-// isIstios reports whether a webhook belongs to a control plane: by the name of its Service, or
-// without a Service by the label app of its configuration.
+// isIstios reports whether a webhook belongs to a control plane: its Service is called istiod or
+// istiod-REVISION, or it has no Service and its configuration has the label app with the value
+// istiod or sidecar-injector.
 func isIstios(m metav1.ObjectMeta, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return c.Service.Name == "istiod" || strings.HasPrefix(c.Service.Name, "istiod-")
@@ -104,9 +105,9 @@ func caBundlesValid(ctx context.Context, t *Target) outcome {
 // webhookPort is the port of istiod's webhooks.
 const webhookPort = 15017
 
-// webhookCertificate fails if a TLS handshake with the webhook port of a replica fails, with the CA
-// bundle and the name of the Service as the API server would do it. Each CA bundle is tried once.
-// It is skipped if no webhook calls a Service.
+// webhookCertificate fails if a TLS handshake with the webhook port of a replica fails. As the API
+// server would, it verifies the certificate against the CA bundle and the name of the Service. Each
+// CA bundle is tried once. It is skipped if no webhook calls a Service.
 func webhookCertificate(ctx context.Context, t *Target) outcome {
 	list, err := t.ownWebhooks(ctx)
 	if err != nil {

@@ -85,8 +85,9 @@ func (x *controlPlaneAccess) options() connect.Options {
 	return o
 }
 
-// serverAddress returns HOST:PORT for an element of --server, which may also be a host, with the default
-// port, or an http URL without a path.
+// serverAddress returns HOST:PORT for an element of --server. That may also be an http URL without
+// a path, or a host alone, to which it adds the default port. Text with any other slash is returned
+// without a check.
 func serverAddress(text string) string {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "http://"), "/")
 	if _, _, err := net.SplitHostPort(text); err != nil && !strings.Contains(text, "/") {

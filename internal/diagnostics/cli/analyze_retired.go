@@ -14,7 +14,7 @@ import (
 )
 
 // retiredResources returns the resources of kinds that Istio has retired and that the API server
-// serves, because their CustomResourceDefinitions are still installed. Each is returned in the
+// serves and can list: their CustomResourceDefinitions are still installed. Each is returned in the
 // first version that serves it. A version that is not found is skipped. Any other error of a
 // request is returned as it is, without resources.
 func retiredResources(ctx context.Context, client *kube.Client) ([]schema.GroupVersionResource, error) {

@@ -281,9 +281,9 @@ func (f *compareFlags) connectedNodes(c *cobra.Command, name string) ([]*corev3.
 }
 
 // node returns the node of a proxy with a type and NAME.NAMESPACE. Its domain is that namespace in
-// cluster.local, and its address the first of INSTANCE_IPS, or else the peer's. It modifies
-// x.Metadata: it sets missing LABELS and deletes the fields that register a workload. It returns an
-// error if the metadata cannot be encoded.
+// cluster.local, and its address the first of INSTANCE_IPS, or the peer's if that is not valid. It
+// modifies x.Metadata, which must not be nil: it sets missing LABELS and deletes the fields that
+// register a workload. It returns an error if the metadata cannot be encoded.
 func (x connectedProxy) node(proxyType, name string) (*corev3.Node, error) {
 	delete(x.Metadata, "AUTO_REGISTER_GROUP")
 	delete(x.Metadata, "WORKLOAD_ENTRY")

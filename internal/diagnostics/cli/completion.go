@@ -60,9 +60,10 @@ func (a *pageClient) addFlagCompletion(root *cobra.Command) {
 }
 
 // completer returns a completion function for the names of a list that begin with the typed prefix,
-// sorted and without names that are already arguments. It completes nothing if the control plane
-// does not answer within completionTimeout. If several is false, it completes the first argument
-// only. It sets the context of the command and discards its error output.
+// sorted, except names that are arguments already. It completes nothing if the settings are
+// invalid, or if list fails or takes longer than completionTimeout. If several is false, it
+// completes the first argument only. It sets the context of the command and discards its error
+// output.
 func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp

@@ -90,7 +90,7 @@ func writeNames(w io.Writer, x answer) error {
 
 // printTable writes the rows in aligned columns below the header, which --no-headers omits. Without
 // rows it writes x.none instead, or the header alone if x.none is empty. The last x.wide columns
-// are written in the format wide only.
+// are written in the format wide only. States are colored if the output is a terminal (isColored).
 func (a *pageClient) printTable(w io.Writer, x answer) error {
 	if len(x.rows) == 0 && x.none != "" {
 		_, err := fmt.Fprintln(w, x.none)

@@ -50,7 +50,7 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 }
 
 // readProblems returns the Problems of all replicas, of objects in --namespace if that is set,
-// sorted by object, position and field. Problems with equal texts are listed once, with the
+// sorted by object, field and position. Problems with equal texts are listed once, with the
 // earliest time. Replicas that do not answer are warned of; if none answers, it returns an error.
 func (a *pageClient) readProblems(c *cobra.Command) ([]debug.DatedProblem, error) {
 	answers, err := readAPI[readapi.Problems](a, c, "/problems", url.Values{"fresh": {"true"}})

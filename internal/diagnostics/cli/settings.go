@@ -79,8 +79,9 @@ func (e Environment) configPath() (path string, chosen bool) {
 	return filepath.Join(dir, "pilotctl.yaml"), false
 }
 
-// readConfig returns the settings in the configuration file, by the names of flags. It returns nil
-// if there is no file, but an error if PILOTCTL_CONFIG names it. An unknown setting is an error.
+// readConfig returns the settings in the configuration file, by the names of flags. Without a file
+// it returns nil, but an error if PILOTCTL_CONFIG names a file that does not exist. An unknown
+// setting is an error.
 func (e Environment) readConfig() (map[string]string, error) {
 	path, chosen := e.configPath()
 	if path == "" {

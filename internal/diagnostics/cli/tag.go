@@ -39,8 +39,9 @@ type taggedRevision struct {
 	Namespaces []string `json:"namespaces"`
 }
 
-// listRevisions reads the webhook configurations of revisions and tags, and all namespaces, from
-// the API server. An error of either is returned without results.
+// listRevisions reads the injection webhook configurations (mutating, not validating) of
+// revisions and tags, and all namespaces, from the API server. An error of either is returned
+// without results.
 func listRevisions(ctx context.Context, client *kube.Client) ([]revision.Configuration, []corev1.Namespace, error) {
 	list, err := revision.List(ctx, client.Kubernetes)
 	if err != nil {

@@ -41,9 +41,10 @@ func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *
 	}, nil
 }
 
-// addCallees sets the endings of a path to those behind the sidecars that receive the call
-// (calltest.AddCallees). A sidecar may be connected to another replica than the caller. It does
-// nothing for an inbound call. In any case it clears the calls that endpoints receive.
+// addCallees replaces each endpoint of a path whose sidecar does not accept the call by the endings
+// at that sidecar (calltest.AddCallees). A sidecar may be connected to another replica than the
+// caller; the first error of reading its path is returned. It does nothing for an inbound call. In
+// any case it clears the calls that endpoints receive.
 func (f *testFlagValues) addCallees(c *cobra.Command, path *explain.Path) error {
 	defer path.ClearReceived()
 	if path.Call.Direction == explain.Inbound {

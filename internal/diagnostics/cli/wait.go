@@ -137,8 +137,8 @@ func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awa
 
 // follow prints the progress of one object at one replica, in the formats of tables, until all its
 // proxies have it. It returns a *WaitError if the deadline of ctx passes before, or for an invalid
-// or rejected version, whose state is only in the error. The last state is appended to w.final,
-// unless it returns a 404 or errReplicaGone.
+// or rejected version, whose state it does not print. The last state is appended to w.final, unless
+// it returns a 404 or errReplicaGone.
 func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	printed := ""

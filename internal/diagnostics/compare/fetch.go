@@ -84,8 +84,9 @@ type typeState struct {
 	version, nonce    string
 }
 
-// endStream ends the stream and waits until the control plane has ended it too, so that it no longer
-// lists the proxy as connected. It ignores further responses, and returns when the context is done.
+// endStream ends the stream and waits until the control plane has ended it too, so that it no
+// longer lists the proxy as connected. It ignores further responses, and returns when the context
+// is done.
 func (f *fetcher) endStream() {
 	if f.stream.CloseSend() != nil {
 		return

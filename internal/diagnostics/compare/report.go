@@ -33,8 +33,8 @@ type Group struct {
 	Changes []diff.FieldChange `json:"changes"`
 }
 
-// Add compares the resources of a proxy and adds the result to r. A proxy with differences joins the
-// Group of those with the same changes; without differences it is only counted.
+// Add compares the resources of a proxy and adds the result to r. A proxy with differences joins
+// the Group of proxies with the same changes; without differences it is only counted.
 func (r *Report) Add(p Proxy) {
 	from, to := Facts(p.From), Facts(p.To)
 	keys := maps.Clone(from)

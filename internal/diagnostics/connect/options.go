@@ -93,8 +93,8 @@ func (o Options) Contexts() ([]string, error) {
 	return slices.Sorted(maps.Keys(config.Contexts)), nil
 }
 
-// Client returns the clients of the kubeconfig's cluster, or an error if there is no kubeconfig. It
-// sends no request.
+// Client returns the clients of the kubeconfig's cluster, or an error if there is no kubeconfig or
+// it is invalid. It sends no request.
 func (o Options) Client() (*kube.Client, error) {
 	config, err := o.RESTConfig()
 	if err != nil {

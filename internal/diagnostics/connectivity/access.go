@@ -143,8 +143,9 @@ func (a access) admits(id identity) (by []config.Key, ok bool) {
 	return by, !a.restricted || len(by) > 0
 }
 
-// mayName reports whether a rule may allow an identity of the namespace. It is fast, and true for
-// rules with patterns. It ignores DENY rules.
+// mayName reports whether a rule may allow an identity of the namespace, by its positive namespaces
+// and principals. It is fast, and true for principals with patterns. Negative fields, service
+// accounts and DENY rules are ignored.
 func (a access) mayName(namespace string) bool {
 	return slices.ContainsFunc(a.allow, func(r callerRule) bool {
 		return holds(namespace, r.source.GetNamespaces(), nil, matchesNamespace) && (len(r.source.GetPrincipals()) == 0 ||

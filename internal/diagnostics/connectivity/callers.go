@@ -75,9 +75,9 @@ type Decision struct {
 	By []explain.Object
 }
 
-// Callers evaluates for each workload whether it may call a port of a service, as the proxies of
-// the workloads that serve it would decide with the configuration of the generators. A call has no
-// token and no headers, and comes from the address of the first instance. At most maxServers
+// Callers evaluates for each workload whether it may call a port of a service. It decides as the
+// proxies of the workloads that serve it would, with the configuration of the generators. A call
+// has no token and no headers, and comes from the address of the first instance. At most maxServers
 // servers are asked. After maxEvaluations evaluations the remaining workloads are only counted, in
 // Omitted.
 func (m *Mesh) Callers(q Question, generators []view.Generator) *Callers {

@@ -46,8 +46,8 @@ func (m *Mesh) PlainTextCalls() (calls []PlainTextCall, complete bool) {
 }
 
 // CallsTo returns the elements of calls that may reach the workload w: of its service ports, and of
-// subsets whose labels it has. refused[i] reports whether w refuses list[i], because its mode is
-// STRICT at that port.
+// subsets whose labels it has. Subsets without labels are left out. refused[i] reports whether w
+// refuses list[i], because its mode is STRICT at that port.
 func (w *Workload) CallsTo(calls []PlainTextCall) (list []PlainTextCall, refused []bool) {
 	for _, c := range calls {
 		i := slices.IndexFunc(w.Served, func(x Served) bool { return x.Service == c.Service && x.Port == c.Port })

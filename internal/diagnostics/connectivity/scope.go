@@ -51,7 +51,7 @@ func (c *class) reaches(svc *mesh.Service) bool {
 
 // transportTo returns how proxies of the class connect to a port of the service at a workload that
 // accepts mutual TLS or not. A workload without a proxy (nil) uses plain text, and so does one
-// without a cluster for the port.
+// without a cluster for the port. The proxies must see a service of that host.
 func (c *class) transportTo(svc *mesh.Service, port uint32, acceptsTLS bool) cluster.OutboundTransport {
 	if c == nil {
 		return cluster.PlainText

@@ -108,7 +108,7 @@ func (p *Pages) endpointz(q question) (answer, error) {
 }
 
 // RegisteredEndpoints returns the endpoints of the services that the caller may read, by service
-// and port. Ports without endpoints are included with an empty list. Endpoints of a port that the
+// and port. Ports without endpoints are included, with nil Endpoints. Endpoints of a port that the
 // service does not have are left out.
 func (p *Pages) RegisteredEndpoints(c Caller) []ServicePort {
 	s := p.Snapshot()

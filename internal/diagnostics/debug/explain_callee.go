@@ -81,8 +81,8 @@ func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
 }
 
 // connectionAt returns the connection of the sidecar at the address. The second result is false if
-// no sidecar with the address is connected, or the caller of the page may not see it. Of several
-// streams it returns that with the lowest ID.
+// no sidecar with the address is connected, or asker may not see it. Of several streams it returns
+// the stream with the lowest ID.
 func (p *Pages) connectionAt(asker Caller, a netip.Addr) (push.Connection, bool) {
 	first := ""
 	for _, s := range p.Proxies.StreamStates() {

@@ -104,9 +104,9 @@ func hasHost(hosts []gatewayv1.Hostname, host string) bool {
 	})
 }
 
-// hasPath reports whether a rule may match a path, whose query is ignored. Exact paths and path
-// prefixes, by whole segments, are compared with case. It returns true for regular expressions, for
-// matches without a path, and without rules or matches.
+// hasPath reports whether a rule may match a path, whose query is ignored. It compares exact paths
+// and path prefixes, by whole segments, case-sensitively. It returns true for regular expressions,
+// for matches without a path, and without rules or matches.
 func hasPath(rules []gatewayv1.HTTPRouteRule, path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	for _, rule := range rules {

@@ -23,9 +23,10 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are static
-// services and DNS services without endpoints, endpoints that are not healthy, and hosts and
-// subsets that are defined several times. ServicesWithoutEndpoints selects the static services.
+// HealthOf returns the numbers of faults in a snapshot, which it scans as a whole. They are
+// services without endpoints, static ones (ServicesWithoutEndpoints) and ones with resolution DNS
+// or DNSRoundRobin, and endpoints that are not healthy. They are also hosts and subsets that are
+// defined several times (duplicateDomains, duplicateSubsets).
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),

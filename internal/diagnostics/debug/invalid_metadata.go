@@ -13,10 +13,10 @@ import (
 // maxInvalidMetadata bounds the Problems of invalidMetadata, because clients choose the values.
 const maxInvalidMetadata = 20
 
-// invalidMetadata returns a Warning for each invalid value in the metadata of the connected proxies,
-// one for all proxies of a namespace with the same value, sorted by namespace and key. Its Origin is
-// the first of these proxies by name, because there is no object. Beyond maxInvalidMetadata the rest
-// is left out.
+// invalidMetadata returns a Warning for each invalid value in the metadata of the connected
+// proxies, one for all proxies of a namespace with the same value. Its Origin is the first of these
+// proxies by name, because there is no object. They are sorted by key and Origin. Beyond
+// maxInvalidMetadata the rest is left out.
 func invalidMetadata(list []push.StreamState) []config.Problem {
 	type class struct {
 		namespace string

@@ -29,9 +29,9 @@ type appliedRule struct {
 	Rule json.RawMessage  `json:"rule"`
 }
 
-// sidecarz serves the services and rules that are visible to the proxy in ?proxyID=. It returns an
-// error if that proxy is not connected or the caller may not see it. Without a Sidecar the scope is
-// named default-sidecar.
+// sidecarz serves the services and rules that are visible to the proxy in ?proxyID=. It returns a
+// Refusal if the parameter is missing, or no such proxy is connected that the caller may see.
+// Without a Sidecar the scope is named default-sidecar.
 func (p *Pages) sidecarz(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {

@@ -42,7 +42,7 @@ func (p Problem) problem() config.Problem {
 	}
 }
 
-// Compare orders Problems by object, origin, field, reason and severity.
+// Compare orders Problems by object, field, origin, reason and severity.
 func (p Problem) Compare(o Problem) int { return p.problem().Compare(o.problem()) }
 
 // String returns one line with the severity, the code, the object, the field and the reason.
@@ -158,9 +158,9 @@ type event struct {
 }
 
 // pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
-// by affected object or proxy. They are conflicts of listeners, proxies of unknown workloads,
-// static services without endpoints, and the newest rejection of each resource type (TYPE/PROXY) by
-// each proxy. Resolved conditions are not included.
+// by affected object or proxy. They are conflicts of objects (Options.Conflicts), proxies of
+// unknown workloads, and static services without endpoints. Of the rejections it has the newest of
+// each resource type (TYPE/PROXY) by each proxy. Resolved conditions are not included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {
@@ -195,7 +195,7 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 }
 
 // IsOrphan reports whether the snapshot has neither a workload nor an endpoint at any of the
-// proxy's addresses.
+// proxy's addresses. It returns true for a proxy without addresses.
 func IsOrphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
 	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.Address(a) != nil })
 }

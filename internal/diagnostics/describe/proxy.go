@@ -129,7 +129,8 @@ func (d *Proxy) addServices(s *snapshot.Snapshot, v *view.View) {
 
 // addObjects adds the AuthorizationPolicies of the View in their order of evaluation, and the keys
 // of other objects that apply to its proxies. Sidecar, RequestAuthentications, Telemetries,
-// EnvoyFilters and plugins are sorted by key. The keys are also recorded in d.keys.
+// EnvoyFilters, WasmPlugins and TrafficExtensions are sorted by key. The keys are also recorded in
+// d.keys.
 func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	for _, c := range s.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization) {
 		d.keys[c.Key] = true

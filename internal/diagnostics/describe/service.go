@@ -124,8 +124,9 @@ func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 }
 
 // addRule sets d.DestinationRule to the merged rule, with its TLS mode, the names of other
-// policies, and the number of endpoints in set that each subset selects. An endpoint with several
-// ports is counted once. It records the keys of the rule's objects in d.keys.
+// policies, and its subsets. Each subset has the number of endpoints in set with its labels, 0 if
+// it has no labels. An endpoint with several ports is counted once. It records the keys of the
+// rule's objects in d.keys.
 func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.EndpointSet) {
 	r := &DestinationRule{}
 	for _, k := range rule.From {
@@ -166,7 +167,8 @@ func setFields(m proto.Message, without string) []string {
 }
 
 // markSubsets sets Matches of each subset of the DestinationRule to whether the labels of a
-// workload have its labels. Without a DestinationRule it does nothing.
+// workload have its labels. A subset without labels does not match. Without a DestinationRule it
+// does nothing.
 func (d *Service) markSubsets(labels map[string]string) {
 	if d.DestinationRule == nil {
 		return

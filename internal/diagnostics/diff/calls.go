@@ -258,7 +258,7 @@ func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string,
 }
 
 // addressOf returns the address that callers of a service connect to, or a placeholder (RFC 5737,
-// TEST-NET-1) if DNS decides that.
+// TEST-NET-1) if the View has none, because DNS then decides.
 func addressOf(v *view.View, svc *mesh.Service) netip.Addr {
 	if a, ok := v.AddressOf(svc); ok {
 		return a

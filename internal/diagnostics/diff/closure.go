@@ -119,8 +119,9 @@ func isChanged(before, after *resource.Resource) bool {
 	return before != after && (before == nil || after == nil || before.Version != after.Version)
 }
 
-// compareClasses returns the resources that differ between two classes, in push order and by name.
-// A resource that is equal in the class as a whole is left out.
+// compareClasses returns the resources that differ between the classes before and after the change,
+// in push order and by name. If several closures of a class have a resource of the same name, only
+// the first one's is compared.
 func (c *comparison) compareClasses(p classPair) []difference {
 	before, after := c.before.closuresOf(p.before), c.after.closuresOf(p.after)
 	if n := c.before.emptied + c.after.emptied; n != c.emptied {

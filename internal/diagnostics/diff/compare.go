@@ -36,7 +36,8 @@ type Input struct {
 }
 
 // Compare returns the effect of the change from in.Before to in.After. It fails only with the error
-// of in.Stop. Groups of proxies with equal differences are sorted, and their names too.
+// of in.Stop, if that is set. Groups of proxies with equal differences are sorted, and their names
+// too.
 func Compare(in Input) (*Report, error) {
 	references := newReferenceCache()
 	c := &comparison{

@@ -167,9 +167,9 @@ func (d *fieldDiff) compareLists(path string, f protoreflect.FieldDescriptor, a,
 	d.addChange(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
 }
 
-// pairRoutes sets the key of each route that only a has to that of a route that only b has and
-// whose match is equal, so that a renamed route is compared with its former version. It changes
-// keysA, and does nothing for elements that are no routes.
+// pairRoutes pairs each route that only a has with a route that only b has and whose match is
+// equal: it sets its key in keysA to the other's. So a renamed route is compared with its former
+// version. It does nothing for elements that are no routes.
 func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, keysB []string) {
 	if f.Message() == nil || f.Message().FullName() != "envoy.config.route.v3.Route" {
 		return

@@ -49,8 +49,9 @@ func nameList(names []string) string {
 	return text
 }
 
-// writeText writes the group for a terminal: the number and names of its proxies as a heading, then its
-// changes, drains and calls.
+// writeText writes the group for a terminal: the number and names of its proxies as a heading, then
+// its changes, drains and calls. Endpoints that are implied by their clusters are left out
+// (withoutImplied).
 func (g *Group) writeText(b *strings.Builder) {
 	noun := "proxies"
 	if len(g.Proxies) == 1 {

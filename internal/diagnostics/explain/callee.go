@@ -8,10 +8,10 @@ import (
 // peerName is the prefix of the transport description for mutual TLS between proxies of the mesh.
 const peerName = "TLS, server name outbound_."
 
-// CalleeCall returns the call that the proxy of the endpoint one receives when a call has ended as
-// e. from is the address of the calling proxy; if invalid, call.From is kept. If the transport, of
-// the endpoint or else of e, is mutual TLS of the mesh, the call has the identity principal in
-// trustDomain (SetIdentity). Otherwise the identity of call stays. ok is false if the call was not
+// CalleeCall returns the inbound call that the proxy of the endpoint one receives when a call has
+// ended as e. from is the address of the calling proxy; if invalid, call.From is kept. If the
+// transport of the endpoint, or else of e, is mutual TLS of the mesh, the identity becomes
+// principal in trustDomain (SetIdentity), otherwise it stays. ok is false if the call was not
 // forwarded, or not to an IP address.
 func CalleeCall(call Call, e Ending, one Endpoint, from netip.Addr, principal, trustDomain string) (c Call, ok bool) {
 	to, err := netip.ParseAddrPort(one.Address)

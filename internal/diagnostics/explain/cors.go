@@ -8,11 +8,11 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// corsFilter evaluates the CORS filter by the route's policy, if the request has an Origin header
-// and the filter's fraction is not 0. It returns the answer to a preflight request, unless its
-// origin is not allowed and such preflights are forwarded (the default). Otherwise it returns nil,
-// and sets x.cors, the changes of the response, if the origin is allowed. It adds a step for each
-// result and for unsupported configuration.
+// corsFilter evaluates the CORS filter if there is a policy (perRoute), the request has an Origin
+// header and the filter's fraction is not 0. It returns the answer to a preflight request, unless
+// its origin is not allowed and such preflights are forwarded (the default). Otherwise it returns
+// nil, and sets x.cors, the changes of the response, if the origin is allowed. It adds a step for
+// each result and for unsupported configuration.
 func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {

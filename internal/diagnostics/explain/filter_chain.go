@@ -105,9 +105,9 @@ func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	return best
 }
 
-// bestServerName returns the rank of a chain's server names for sni, compared with case. An exact
-// name ranks above the longest wildcard ("*.a"), and a wildcard above an empty list (1). It returns
-// 0 if nothing matches.
+// bestServerName returns the rank of a chain's server names for sni, which it compares
+// case-sensitively. An exact name ranks above the longest wildcard ("*.a"), and a wildcard above an
+// empty list (1). It returns 0 if nothing matches.
 func bestServerName(names []string, sni string) int {
 	if len(names) == 0 {
 		return 1

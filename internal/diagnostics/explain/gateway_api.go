@@ -13,8 +13,8 @@ import (
 
 // gatewayAPIRule returns the path of the rule of an HTTPRoute or GRPCRoute that produced the route
 // with a name, which has the form "namespace.route.rule". rule is the name of a rule in
-// object(key), or any index. It returns "" if the route is not one of this object, or rule is
-// neither. ok is false for objects of other kinds.
+// object(key), unless object is nil, or any index. It returns "" if the route is not one of this
+// object, or rule is neither. ok is false for objects of other kinds.
 func gatewayAPIRule(key config.Key, name string, object func(config.Key) *config.Config) (path string, ok bool) {
 	if key.Kind != api.HTTPRoute && key.Kind != api.GRPCRoute {
 		return "", false

@@ -50,7 +50,8 @@ func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 }
 
 // oldHeaderMatches reports whether value fulfils one of the deprecated matcher fields, which
-// EnvoyFilters may still use. It minds case and ignores InvertMatch. Any other matcher is an error.
+// EnvoyFilters may still use. It is case-sensitive and ignores InvertMatch. Any other matcher is an
+// error.
 //
 //nolint:staticcheck // deprecated, and in use
 func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {

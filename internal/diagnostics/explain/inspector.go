@@ -22,10 +22,10 @@ const (
 	detectionTimeout = 15 * time.Second
 )
 
-// runListenerFilters runs the listener filters and sets the transport and application protocols for
-// filter chain matching. It returns endings if a silent client cannot continue. Unsupported filters
-// and disabled inspectors add a step and are skipped; original_dst and proxy_protocol are skipped
-// without one. Without TLS the transport is raw_buffer.
+// runListenerFilters runs the listener filters and sets the transport (raw_buffer without TLS) and
+// application protocols for filter chain matching. It returns endings if a silent client cannot
+// continue. Unsupported filters and disabled inspectors add a step and are skipped; original_dst
+// and proxy_protocol are skipped without one. An unsupported filter_disabled predicate adds a step.
 func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {

@@ -71,9 +71,9 @@ func (x *exchange) pathOnly(m *routev3.RouteMatch) bool {
 }
 
 // pathMatches reports whether the path, which is passed without its query, fulfils the path
-// condition of m, regardless of case if m is not case-sensitive (regular expressions always mind
-// case). matched is the part of the path that was compared and why describes the condition; both
-// are set on a mismatch too. An unsupported condition is an error.
+// condition of m. It ignores case if m is not case-sensitive, except for regular expressions.
+// matched is the part of the path that was compared and why describes the condition; both are set
+// on a mismatch too. An unsupported condition is an error.
 func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {
 	fold := m.GetCaseSensitive() != nil && !m.GetCaseSensitive().GetValue()
 	same := func(s string) string {

@@ -23,8 +23,8 @@ type rule struct {
 
 // ruleOf returns the rule of a VirtualService that produced the route wanted, a pointer in routes.
 // For a rule of a delegate, the delegate's path is first and the delegating rule's second. It
-// returns nil if none is found. Routes have the order of their rules, and rules for other proxies
-// produce none. So each route of c belongs to the next rule that could create it.
+// returns nil if none is found, and if c is nil or of another kind. Each route of c, in order,
+// belongs to the next rule that could create it, because rules for other proxies produce none.
 func ruleOf(
 	c *config.Config,
 	object func(config.Key) *config.Config,

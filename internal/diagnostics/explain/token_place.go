@@ -28,8 +28,9 @@ func tokenLocations(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader,
 }
 
 // requestTokens returns the tokens of the request in a provider's headers, query parameters and
-// cookies, in this order. A header without the required prefix has none. The first value of a query
-// parameter counts, and all cookies of a name.
+// cookies, in this order. If the provider has none of these, they are Envoy's defaults
+// (tokenLocations). A header without the required prefix has no token. The first value of a
+// query parameter counts, and all cookies of a name.
 func (x *exchange) requestTokens(p *jwtauthnv3.JwtProvider) []string {
 	headers, params, cookies := tokenLocations(p)
 	var list []string

@@ -93,10 +93,11 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	}
 }
 
-// firstRoute selects the first route of a virtual host that matches, stores it in x.routed and adds
-// a step. The step also names earlier routes for the path whose other conditions failed. If no
-// route matches, the step names the routes that it tried. The result is nil in both cases. It
-// returns endings for an unsupported matcher and for a route for a fraction of the requests.
+// firstRoute selects the first route of a virtual host that matches, stores it in x.routed and
+// adds a step, which also names earlier routes for the path whose other conditions failed. If
+// no route matches, the step names the routes that it tried. The result is nil in both cases.
+// If it meets an unsupported matcher, or the first match is for a fraction of the requests, it
+// leaves x.routed as it was and returns an ending for something unsupported (endUnsupported).
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	var missed, near []string
 	for i, r := range vh.GetRoutes() {

@@ -80,8 +80,8 @@ func New(l Limits, c clock.Clock) *Log {
 }
 
 // RecordSnapshot records the objects whose content differs from the last snapshot, at most
-// maxRecorded. The first snapshot is only the state to compare with. It does nothing if the limits
-// are 0. Further differences are lost.
+// maxRecorded. The first snapshot is only the state to compare with. It does nothing if either
+// limit is 0 or negative. Further differences are lost.
 func (l *Log) RecordSnapshot(s *snapshot.Snapshot) {
 	if l.limits.Bytes <= 0 || l.limits.Versions <= 0 {
 		return

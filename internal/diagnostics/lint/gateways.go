@@ -31,8 +31,9 @@ func (r *analysisRun) gateways() []gateway {
 	return list
 }
 
-// checkGatewayConflicts adds a Warning, on the later Gateway, for each pair of servers of two
-// Gateways for the same proxies (shareProxies) with the same port, address and host (sharedHost).
+// checkGatewayConflicts adds a Warning for each pair of servers of two Gateways with the same port,
+// address and host (sharedHost). The Gateways must be for the same proxies (shareProxies), and the
+// later one has the Warning.
 func (r *analysisRun) checkGatewayConflicts() {
 	list := r.gateways()
 	for i, g := range list {
@@ -88,7 +89,7 @@ func sharedHost(s, t *networking.Server) (host string, found bool) {
 
 // checkGatewayCertificates reports each server whose certificate is also in another Gateway with an
 // equal or narrower selector, so that this one selects all its proxies. It reports the server once
-// for each such Gateway.
+// for each such Gateway. Gateways without a selector are skipped.
 func (r *analysisRun) checkGatewayCertificates() {
 	list := r.gateways()
 	for _, g := range list {

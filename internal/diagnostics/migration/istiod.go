@@ -121,8 +121,8 @@ func isHarmless(name string) bool {
 }
 
 // addSettingsOfIstiod adds a finding for each variable and flag of istiod that this control plane
-// does not read or accept. Harmless variables, and variables with a finding of a difference, are
-// skipped.
+// does not read or accept. Harmless variables (isHarmless), and variables with a finding of a
+// difference, are skipped. It returns an error only if the list of known variables cannot be read.
 func (r *run) addSettingsOfIstiod() error {
 	read, err := readVariables()
 	if err != nil {

@@ -104,9 +104,9 @@ func (r *run) addValues(files []valuesFile) error {
 	return nil
 }
 
-// addInjectorValues adds a finding for each value in the ConfigMap of the injector that the chart
-// istiod rejects. The ConfigMap also has values that the chart does not know. Values that cannot be
-// parsed are skipped.
+// addInjectorValues adds a finding for each value in the ConfigMaps of injectors that the chart
+// istiod rejects. Values that the chart does not know are no findings here, and values that cannot
+// be parsed are skipped. It returns the error of helmvalues.Check.
 func (r *run) addInjectorValues() error {
 	for _, s := range r.subjects {
 		text, _ := first(s.root, "data.values").(string)

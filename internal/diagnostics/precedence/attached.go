@@ -11,10 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sidecarRelations compares the Sidecar c with the Sidecar that applies to the View's proxies, which
-// have the given labels. It returns nil if c is in another namespace or selects other workloads, or
-// if no Sidecar applies. Only one applies: the oldest that selects the workload, else the oldest of
-// the namespace without a selector, else the oldest without a selector in the root namespace.
+// sidecarRelations compares the Sidecar c with the Sidecar that applies to the View's proxies,
+// which have the given labels. It returns nil if c is in another namespace or selects other
+// workloads, or if no Sidecar applies. Only one applies: the oldest that selects the workload, else
+// the oldest of the namespace without a selector, else the oldest without a selector in the root
+// namespace.
 func sidecarRelations(v *view.View, labels map[string]string, c *config.Config) []Relation {
 	if v.Sidecar == nil || !isSidecarCandidate(v, labels, c) {
 		return nil

@@ -55,8 +55,8 @@ type observed struct {
 // New returns an Observer.
 func New(o Options) *Observer { return &Observer{o: o, changes: map[uint64]*observed{}} }
 
-// Run looks at the record once a second until ctx ends. It returns at once if there is nothing to
-// report to. Changes that have not settled when ctx ends are not reported.
+// Run looks at the record once a second until ctx ends. It returns at once if Tracer is nil and
+// Slow is 0 or negative. Changes that have not settled when ctx ends are not reported.
 func (x *Observer) Run(ctx context.Context) {
 	if x.o.Tracer == nil && x.o.Slow <= 0 {
 		return

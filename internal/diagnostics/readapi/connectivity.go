@@ -45,8 +45,9 @@ func (c *connectivityCache) mesh(now clock.Clock, s *snapshot.Snapshot) *knownMe
 	return c.current(now, s)
 }
 
-// callers returns the answer to a question about a service, and the workloads of its snapshot. It
-// keeps the answers to maxAnswers questions. After that many it forgets all others.
+// callers returns the answer to a question about a service, and the workloads that it was computed
+// from. These may be of an older snapshot than s (mesh). It keeps the answers to maxAnswers
+// questions. After that many it forgets all others.
 func (c *connectivityCache) callers(
 	now clock.Clock, s *snapshot.Snapshot, q connectivity.Question, generators []view.Generator,
 ) (*knownMesh, *connectivity.Callers) {
@@ -65,7 +66,8 @@ func (c *connectivityCache) callers(
 	return m, answer
 }
 
-// topology returns the topology, and the workloads of its snapshot.
+// topology returns the topology, and the workloads that it was computed from. Both may be of an
+// older snapshot than s (mesh).
 func (c *connectivityCache) topology(now clock.Clock, s *snapshot.Snapshot) (*knownMesh, *connectivity.Topology) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

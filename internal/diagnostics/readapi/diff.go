@@ -79,7 +79,7 @@ func (a *API) refuseForeignSites(c huma.Context, next func(huma.Context)) {
 // diff serves the effect of a change, with the reports of the selected peers added. It answers with
 // the errors of readChange, and with 429 while another change is compared. It answers 503 if the
 // change cannot be computed or takes longer than maxDiffTime. It answers 404 if the selected proxy
-// is not connected and there are no other replicas.
+// is not connected and no other replica is asked.
 func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffReport }, error) {
 	caller := callerOf(ctx)
 	change, err := readChange(r, caller)

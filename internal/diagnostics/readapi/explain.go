@@ -36,9 +36,10 @@ func (a *API) registerExplain() {
 	}, a.explain)
 }
 
-// explain serves the path of a call, from the replica to which the proxy is connected. It answers
-// 404 if the proxy is connected to none, and with the status of the debug page if that refuses the
-// request.
+// explain serves the path of a call, from the replica to which the proxy is connected, or only from
+// this one with r.Local. It answers 404 if the proxy is connected to none, and also if its replica
+// does not answer. It answers with the status of the debug page if that refuses the request for
+// another reason.
 func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body ExplainAnswer }, error) {
 	path, err := a.Pages.ExplainCall(r.pageQuery(), callerOf(ctx))
 	switch {

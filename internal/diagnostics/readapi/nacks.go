@@ -50,7 +50,7 @@ func (a *API) nacks(ctx context.Context, r *Aggregation) (*struct{ Body NackList
 
 // readableNacks returns the part of the list that the caller may read. It modifies the list. A
 // caller without a namespace may read all. Others see only rejections from objects of their
-// namespace, and no witnesses.
+// namespace, without witnesses and without the names of objects and proxies of other namespaces.
 func readableNacks(list []debug.Nack, caller debug.Caller) []debug.Nack {
 	if caller.CanRead("") {
 		return list

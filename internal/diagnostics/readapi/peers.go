@@ -206,7 +206,8 @@ type peerAnswer[T any] struct {
 }
 
 // collectAnswers calls ask for all addresses concurrently, and returns the answers in the order of
-// the addresses. Each has a value or an error; a panic is an error too.
+// the addresses. Each has a value or an error. A panic is an error too, unless Options.Recovery is
+// nil: then it propagates.
 func collectAnswers[T any](a *API, addresses []string, ask func(address string) (T, error)) []peerAnswer[T] {
 	answers := make([]peerAnswer[T], len(addresses))
 	var group errgroup.Group

@@ -30,9 +30,9 @@ func selects(s *metav1.LabelSelector, set map[string]string) (bool, error) {
 }
 
 // NewTag returns the webhook configuration of a tag for a revision, with the client configuration
-// of the revision's own webhooks. It returns an error if the revision is not installed or has no
-// webhook for injection. The tag must be a label value, and must not be the name of an installed
-// revision, except DefaultRevision.
+// of the revision's own webhooks. namespace, the control plane's, is a part of its name. It returns
+// an error if the revision is not installed or has no webhook for injection. The tag must be a
+// label value, and must not be the name of an installed revision, except DefaultRevision.
 func NewTag(list []Configuration, tag, revision, namespace string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	if faults := validation.IsValidLabelValue(tag); len(faults) > 0 || tag == "" {
 		return nil, fmt.Errorf("tag %q: want a label value: %s", tag, strings.Join(faults, "; "))

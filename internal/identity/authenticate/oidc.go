@@ -42,7 +42,8 @@ func ParseOIDCRule(text string) (OIDCRule, error) {
 }
 
 // NewOIDC returns an OIDC authenticator. Keys are fetched when the first token of the issuer
-// arrives. The client must limit response sizes and allowed addresses. now and log may be nil.
+// arrives. The client must limit response sizes and allowed addresses. A nil log discards
+// everything; a nil now is time.Now.
 func NewOIDC(r OIDCRule, d TrustDomains, client *http.Client, log *slog.Logger, now func() time.Time) OIDC {
 	if now == nil {
 		now = time.Now
@@ -61,7 +62,7 @@ func (OIDC) String() string { return "OIDC token" }
 
 // Authenticate returns the identity of the service account that the bearer token names. It returns
 // ErrNoCredentials without a token and for tokens of other issuers, and another error for an
-// invalid token.
+// invalid token. The error wraps ErrUnavailable if the issuer's keys are unavailable.
 func (o OIDC) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	a, err := o.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {

@@ -32,7 +32,8 @@ type WorkloadToken struct {
 var _ Authenticator = WorkloadToken{}
 
 // NewWorkloadToken returns a WorkloadToken that accepts tokens signed by key for one of the
-// audiences. If now is nil, it is time.Now. It returns an error if key cannot be encoded.
+// audiences, of all accounts until HasWorkload is set. If now is nil, it is time.Now. It returns an
+// error if key cannot be encoded.
 func NewWorkloadToken(
 	key *ecdsa.PublicKey,
 	audiences []string,

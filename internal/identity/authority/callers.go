@@ -17,10 +17,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// authenticators returns the authentication methods that the settings enable, in this order. Client
-// certificates are always first, then workload tokens if Dir is set, OIDC, Kubernetes tokens if
-// there is an API server, and certificates from TrustedGateways. It returns an error if the key of
-// workload tokens cannot be loaded or created in Dir.
+// authenticators returns the authentication methods that the settings enable, in order. Client
+// certificates are always first; workload tokens follow if Dir is set, and OIDC if configured. Then
+// come Kubernetes tokens if there is an API server, and certificates forwarded by TrustedGateways
+// if any are set. It returns an error if the key of workload tokens cannot be loaded or created in
+// Dir.
 func (s *Server) authenticators() (authenticate.Chain, error) {
 	settings := s.o.Settings
 	chain := authenticate.Chain{authenticate.ClientCertificate{TrustDomains: s.TrustDomains}}

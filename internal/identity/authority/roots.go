@@ -22,7 +22,8 @@ func (s *Server) PublishesRoots() bool {
 }
 
 // PublishRemoteRoots publishes the roots in a remote cluster while this replica is the leader of
-// the task of that cluster, until ctx ends. Failures are logged; it returns nil.
+// the task of that cluster, until ctx ends. Failures are logged; it returns nil. PublishesRoots
+// must return true.
 func (s *Server) PublishRemoteRoots(ctx context.Context, id mesh.ClusterID, client *kube.Client) error {
 	s.publishAsLeader(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), client.Kubernetes)
 	return nil

@@ -108,9 +108,10 @@ const (
 	providerKubernetes = "k8s.io/"
 )
 
-// Validate returns an error that names every invalid environment variable, nil if all are valid. It
-// checks lifetimes, the rotation, the RSA key size, EXTERNAL_CA, PILOT_CERT_PROVIDER, audiences and
-// trusted nodes.
+// Validate returns an error that names every invalid environment variable, nil if all are valid.
+// Lifetimes must be positive, the default at most the maximum, and percentages and RSA key sizes
+// other than 0 in their range. EXTERNAL_CA and PILOT_CERT_PROVIDER must be known values or empty.
+// At least one audience and no empty one is required, and trusted nodes must be NAMESPACE/NAME.
 func (s Settings) Validate() error {
 	var errs []error
 	if l := s.Lifetimes; l.Default <= 0 || l.Max < l.Default {

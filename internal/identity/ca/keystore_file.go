@@ -174,10 +174,10 @@ func writeFile(name string, text []byte) error {
 	return errors.Join(err, w.Sync(), w.Close())
 }
 
-// Watch polls the directory until ctx ends, and calls changed if the content or the read error
-// differs from the one last reported. The first one is also reported. A difference must be the same
-// in two polls: an operator who copies several files may leave a valid but incomplete set in
-// between. It returns nil.
+// Watch polls the directory, by default every 2 s, until ctx ends, and then returns nil. It calls
+// changed if the content or the read error differs from the one last reported; the first one is
+// also reported. A difference must be the same in two polls. An operator who copies several files
+// may leave a valid but incomplete set in between.
 func (d FileStore) Watch(ctx context.Context, changed func()) error {
 	t := time.NewTicker(cmp.Or(d.PollInterval, pollInterval))
 	defer t.Stop()

@@ -106,7 +106,8 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	}
 }
 
-// EncodeKey returns a private key as PKCS #8 in PEM.
+// EncodeKey returns a private key as PKCS #8 in PEM. It returns an error for a type of key that
+// PKCS #8 does not support.
 func EncodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

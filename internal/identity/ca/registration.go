@@ -93,9 +93,10 @@ func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 }
 
 // Issue requests a certificate for q.ID from the signer SignerDomain/q.Signer, or the default
-// signer if q names none. It returns the chain with that signer's roots if verifyIssued accepts it.
-// It refuses CSRs that checkRequestNames refuses, lifetimes over the maximum, q.Signer without a
-// SignerDomain, and requests without any signer. All errors are IssueErrors.
+// signer if q names none. It verifies the certificate (verifyIssued) and returns the chain with
+// that signer's roots. It refuses CSRs that are invalid or name anything but q.ID, lifetimes over
+// the maximum, q.Signer without a SignerDomain, and requests without any signer. All errors are
+// IssueErrors.
 func (r *Registration) Issue(ctx context.Context, q Request) (Issued, error) {
 	request, err := parseCSR(q.CSR)
 	if err == nil {

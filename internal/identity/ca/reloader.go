@@ -211,8 +211,9 @@ func (k *Reloader) reload(ctx context.Context) {
 }
 
 // applyFiles replaces the Authority's material by files that changed while it runs. It returns an
-// error, and keeps the material, if they are invalid, or if operators exchange roots in one step:
-// workloads with the old roots and workloads with the new ones would not trust each other.
+// error, and keeps the material, if they are invalid. It also refuses an operator's files whose
+// roots neither contain the current ones nor are contained in them. Workloads with the old roots
+// and workloads with the new ones would not trust each other.
 func (k *Reloader) applyFiles(f Files) error {
 	m, err := f.Parse(k.Authority.now())
 	if err != nil {

@@ -58,9 +58,9 @@ func ignoredNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
 }
 
-// Run keeps the ConfigMap of all namespaces that wantsConfigMap accepts up to date until ctx ends,
-// and then returns nil. Failed namespaces are retried with a backoff of at most 30 seconds. It
-// returns an error only if it cannot start.
+// Run keeps the ConfigMap up to date in all selected namespaces, except system namespaces and ones
+// that are being deleted, until ctx ends. It then returns nil. Failed namespaces are retried with a
+// backoff of at most 30 seconds. It returns an error only if it cannot start.
 func (p RootPublisher) Run(ctx context.Context) error {
 	named := informers.NewSharedInformerFactoryWithOptions(
 		p.Client,

@@ -42,7 +42,8 @@ type CertificateSource interface {
 }
 
 // NewServingCertificate returns a ServingCertificate without a certificate.
-// [ServingCertificate.Renew] loads the first one, [ServingCertificate.Run] all others.
+// [ServingCertificate.Renew] loads the first one, [ServingCertificate.Run] all others. If log is
+// nil, nothing is logged.
 func NewServingCertificate(source CertificateSource, log *slog.Logger) *ServingCertificate {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -230,8 +231,8 @@ func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, 
 	return &c, texts[2], nil
 }
 
-// SourceChanged returns a channel that is closed after PollInterval, when the files should be read
-// again. Each call starts a timer of its own.
+// SourceChanged returns a channel that is closed after PollInterval (default 2 s), when the files
+// should be read again. Each call starts a timer of its own.
 func (f FileSource) SourceChanged() <-chan struct{} {
 	poll := f.PollInterval
 	if poll == 0 {

@@ -32,10 +32,10 @@ type SigningRequest struct {
 // minLifetime is the minimum lifetime that Kubernetes accepts.
 const minLifetime = 10 * time.Minute
 
-// Sign creates a CertificateSigningRequest, approves it and waits until it is signed. It returns
-// the certificate chain in PEM, or an error if the request is denied or fails, Timeout ends, or an
-// API call fails. It deletes the created request in any case. Lifetimes below minLifetime are
-// raised to it.
+// Sign creates a CertificateSigningRequest, approves it and waits for the certificate, at most for
+// Timeout (default 30 s). It returns the chain in PEM, or an error if the request is denied, fails
+// or is not signed in time, or an API call fails. It deletes the created request in any case.
+// Lifetimes below minLifetime are raised to it.
 func (s SigningRequests) Sign(ctx context.Context, r SigningRequest) ([]byte, error) {
 	timeout := s.Timeout
 	if timeout == 0 {

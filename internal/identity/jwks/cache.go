@@ -50,10 +50,10 @@ type cacheRecord struct {
 	Keys      json.RawMessage `json:"keys"`
 }
 
-// parseCache returns the keys by source in the data of a KeyCache, which is not trusted. It parses
-// keys as if the issuer had just published them, so that symmetric and private keys are dropped.
-// Records that are too old, from the future or invalid are skipped; of several of a source the
-// latest is used. It returns an error if the data are too large or no JSON.
+// parseCache returns the keys by source in the data of a KeyCache, which is not trusted; empty data
+// have none. It parses keys as if the issuer had just published them, so that symmetric and private
+// keys are dropped. Records that are too old, from the future or invalid are skipped; of several of
+// a source the latest is used. It returns an error if the data are too large or no JSON.
 func parseCache(text []byte, now time.Time) (map[mesh.KeySource]cachedKeys, error) {
 	var list []cacheRecord
 	all := map[mesh.KeySource]cachedKeys{}

@@ -42,8 +42,8 @@ func (f FileCache) Load(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxCacheBytes+1))
 }
 
-// Update replaces the content of the file, atomically, by the result of change on it. A missing
-// file has no content and is created. It writes nothing if that is equal. It returns an error if
+// Update replaces the content of the file, atomically, by the result of change on it, and writes
+// nothing if both are equal. A missing file has no content and is created. It returns an error if
 // the file cannot be read or written.
 func (f FileCache) Update(ctx context.Context, change func([]byte) []byte) error {
 	old, err := f.Load(ctx)

@@ -38,7 +38,7 @@ func (h *KeyBarrier) StartHolding() { h.rules.Start() }
 
 // Convert returns the batch without the rules that must wait for keys, followed by the held rules
 // that are ready now. A newer version or a deletion replaces a held rule. It records which sources
-// have reported keys, and calls onWanted if the sources of held rules changed.
+// have reported keys or a fault, and calls onWanted if the sources of held rules changed.
 func (h *KeyBarrier) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.wantedSources()

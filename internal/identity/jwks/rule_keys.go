@@ -41,8 +41,9 @@ type RuleKeys struct {
 	wanted, held map[mesh.KeySource]time.Duration
 }
 
-// NewRuleKeys returns RuleKeys without rules. It returns an error if Settings.RootsFile is invalid.
-// If certificates of servers are not verified (AcceptAnyCertificate), it logs a warning.
+// NewRuleKeys returns RuleKeys without rules. It returns an error if Settings.RootsFile is
+// unreadable or has no certificate, but not if it is missing. If certificates of servers are not
+// verified (AcceptAnyCertificate), it logs a warning.
 func NewRuleKeys(o RuleKeysOptions) (*RuleKeys, error) {
 	roots, err := fetch.RootsWithFile(o.Settings.RootsFile)
 	if err != nil {

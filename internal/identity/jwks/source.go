@@ -81,9 +81,9 @@ type result struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source that fetches nothing before Run and SetWanted. Refresh, Log, Description,
-// Parse (keyset.ParsePublished) and OnFetch have defaults if they are zero. Client and Random must
-// be set; without Cache no keys are stored.
+// New returns a Source that fetches nothing before Run and SetWanted. Client and Random must be
+// set; Log, OnFetch and Cache may be nil. Refresh defaults to 20 min, Parse to
+// keyset.ParsePublished, Description to "keys of token issuers".
 func New(o Options) *Source {
 	if o.Refresh == 0 {
 		o.Refresh = defaultRefresh

@@ -57,7 +57,7 @@ type account struct{ namespace, name string }
 const refreshInterval = 5 * time.Second
 
 // New returns a Registry that has read no snapshot yet. It reads the newest one at each query and
-// in Run.
+// in Run. If Now is nil, it is time.Now; Snapshot and UnsyncedClusters must be set.
 func New(o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -42,7 +42,8 @@ type Feed struct {
 	known  map[string]string // by address; used only by Run and replaced, not modified
 }
 
-// New returns a Feed without addresses. It returns an error if RootsFile is invalid.
+// New returns a Feed without addresses. It returns an error if RootsFile is unreadable or has no
+// certificate, but not if it is missing.
 func New(o Options) (*Feed, error) {
 	roots, err := fetch.RootsWithFile(o.RootsFile)
 	if err != nil {
@@ -82,8 +83,9 @@ func (f *Feed) SetAddresses(addresses []string) {
 	f.source.SetWanted(wants)
 }
 
-// Run fetches bundles and emits the events that Feed.settings makes of them, until ctx ends. It
-// then returns nil.
+// Run fetches the bundles until ctx ends, and then returns nil. It emits Settings with all fetched
+// bundles after each change, and a Problem for each bundle that cannot be fetched. It emits Synced
+// at once.
 func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	fetched := make(chan mesh.Batch)
 	running, ctx := errgroup.WithContext(ctx)

@@ -29,7 +29,7 @@ func NewEmitter[K comparable, V any](equal func(a, b V) bool) *Emitter[K, V] {
 	return &Emitter[K, V]{equal: equal, emitted: map[K]V{}}
 }
 
-// Set sets the value of k, and adds a change for Drain if it differs from the value before. An
+// Set sets the value of k. It adds a change for Drain if k had no value or a different one. An
 // equal value replaces the kept one too, so that the older one can be released.
 func (e *Emitter[K, V]) Set(k K, v V) {
 	old, found := e.emitted[k]

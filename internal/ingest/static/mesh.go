@@ -40,7 +40,8 @@ type Mesh struct {
 }
 
 // New returns a Mesh without objects, with the filters and converters of a control plane without
-// flags. Pods become endpoints without EndpointSlices, because no controller creates those.
+// flags. Pods become endpoints without EndpointSlices, because no controller creates those. If
+// o.Now is nil, the expiry of certificates is not checked.
 func New(o Options) *Mesh {
 	m := &Mesh{
 		builder: snapshot.NewBuilder(snapshot.Options{

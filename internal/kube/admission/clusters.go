@@ -22,8 +22,8 @@ type clusterReaders struct {
 	namespaces *webhook.Namespaces
 }
 
-// newReaders returns the readers that the settings require for client's cluster. It sends no
-// request.
+// newReaders returns the readers of client's cluster that injection needs: of Nodes unless
+// NativeSidecars is a boolean, and of Namespaces on OpenShift. It sends no request.
 func (w *Webhooks) newReaders(client kubernetes.Interface) *clusterReaders {
 	r := &clusterReaders{}
 	if _, known := w.o.Settings.nativeSidecars(); !known {
@@ -35,7 +35,8 @@ func (w *Webhooks) newReaders(client kubernetes.Interface) *clusterReaders {
 	return r
 }
 
-// run runs the readers until ctx ends. Without readers, it returns at once.
+// run runs the readers until ctx ends, and then returns nil. Without readers, it returns nil at
+// once.
 func (r *clusterReaders) run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	if r.nodes != nil {
@@ -53,8 +54,8 @@ type remoteReaders struct {
 	byCluster map[mesh.ClusterID]*clusterReaders
 }
 
-// readersOf returns the readers of a cluster, or nil if it is unknown. The empty name is that of
-// the own cluster.
+// readersOf returns the readers of a cluster, or nil if it is unknown or injection is off. The
+// empty name is that of the own cluster.
 func (w *Webhooks) readersOf(id mesh.ClusterID) *clusterReaders {
 	if id == "" || id == w.o.ClusterID {
 		return w.local
@@ -64,7 +65,9 @@ func (w *Webhooks) readersOf(id mesh.ClusterID) *clusterReaders {
 	return w.remote.byCluster[id]
 }
 
-// hasNativeSidecars is the injector's HasNativeSidecars. Pods of an unknown cluster get none.
+// hasNativeSidecars reports whether pods on a node of the cluster get native sidecars
+// (HasNativeSidecars of webhook.Nodes; the node may be ""). Pods of an unknown cluster get none,
+// which is logged. It must not be called if NativeSidecars is a boolean.
 func (w *Webhooks) hasNativeSidecars(cluster mesh.ClusterID, node string) bool {
 	r := w.readersOf(cluster)
 	if r == nil {
@@ -74,7 +77,9 @@ func (w *Webhooks) hasNativeSidecars(cluster mesh.ClusterID, node string) bool {
 	return r.nodes.HasNativeSidecars(node)
 }
 
-// proxyUsers is the injector's ProxyUsers. Proxies of an unknown cluster run as the default user.
+// proxyUsers returns the user IDs for proxies in a namespace of the cluster (ProxyUsers of
+// webhook.Namespaces). For an unknown cluster it returns the zero value, which means the default
+// user, and logs that. It must be called on OpenShift only.
 func (w *Webhooks) proxyUsers(cluster mesh.ClusterID, namespace string) inject.Users {
 	r := w.readersOf(cluster)
 	if r == nil {

@@ -145,7 +145,8 @@ func hasReadinessProbe(p *mesh.Proxy) bool {
 	return false
 }
 
-// mergeMaps returns the union of the maps; later ones override earlier ones.
+// mergeMaps returns a new map with the entries of all maps; later ones override earlier ones. The
+// result is never nil.
 func mergeMaps(list ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range list {

@@ -36,7 +36,8 @@ func NewKubernetesStore(d dynamic.Interface, m metadata.Interface, v *served.Ver
 	return &KubernetesStore{dynamic: d, metadata: m, versions: v}
 }
 
-// entries returns the client for the entries of a namespace.
+// entries returns the client for the WorkloadEntries of a namespace. It returns an error if the
+// served version of the kind cannot be found.
 func (s *KubernetesStore) entries(ctx context.Context, namespace string) (dynamic.ResourceInterface, error) {
 	resource, err := s.versions.Resource(ctx, api.WorkloadEntry)
 	if err != nil {

@@ -55,8 +55,8 @@ func NewMemoryStore() *MemoryStore {
 func (m *MemoryStore) Name() string { return "workloads" }
 
 // Run emits all entries, Synced, and then each change, until ctx ends, when it returns nil. If
-// called again, it emits only the changes since. Changes made since the last emission are emitted
-// together. It returns an error if an entry cannot be encoded.
+// called again, it emits only the changes since, and Synced. Changes made since the last emission
+// are emitted together. It returns an error if an entry cannot be encoded.
 func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch, err := m.drainChanges()
 	if err != nil {

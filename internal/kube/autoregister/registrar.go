@@ -71,8 +71,9 @@ type Connection struct {
 	reported          bool
 }
 
-// New returns a Registrar, which writes nothing before Run. Zero options have defaults: Grace is 10
-// s, Metrics and Log discard, and Clock is the system's.
+// New returns a Registrar, which writes nothing before Run. Grace defaults to 10 s and Clock to the
+// system's; without Metrics and Log nothing is counted or logged. Store, Instance, Group and
+// Entries must be set.
 func New(o Options) *Registrar {
 	r := &Registrar{
 		store:            o.Store,
@@ -149,8 +150,8 @@ const connectTimeout = 2 * time.Second
 
 // Connect registers a stream of a proxy and waits for the first registration attempt, up to
 // connectTimeout; after that it succeeds without a result. It returns nil without an error if the
-// proxy is not handled here or Run has ended. The error is a [*RegistrationError] or ctx's.
-// Otherwise the caller must call Close when the stream ends.
+// proxy has no entry that this Registrar handles (entryKeyOf), or Run has ended. The error is a
+// [*RegistrationError] or ctx's. Otherwise the caller must call Close when the stream ends.
 func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, error) {
 	k, err := r.entryKeyOf(p)
 	if err != nil || k.name == "" {

@@ -40,7 +40,7 @@ type RegistrationError struct {
 func (r *RegistrationError) Error() string { return r.Reason }
 
 // StatusError returns a RegistrationError of a proxy as a gRPC status: PermissionDenied if it is
-// not authorized, and otherwise FailedPrecondition. It returns any other error unchanged.
+// not authorized, and otherwise FailedPrecondition. It returns any other error, and nil, unchanged.
 func StatusError(p *mesh.Proxy, err error) error {
 	refused := (*RegistrationError)(nil)
 	if !errors.As(err, &refused) {

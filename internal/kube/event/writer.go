@@ -69,8 +69,8 @@ type Writer struct {
 	versions *served.Versions
 }
 
-// New returns a Writer with defaults for Interval, Count, Log and Clock if they are not set. The
-// default Log discards all. It sends no request.
+// New returns a Writer. Interval defaults to 5 s and Clock to the system's; without Count and Log
+// nothing is counted or logged. It sends no request.
 func New(o Options) *Writer {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
@@ -97,8 +97,9 @@ type reported struct {
 	suppressed bool
 }
 
-// Run writes Events until ctx ends. Failed writes are logged and repeated. It looks at the Problems
-// every Interval; only Problems that are known twice are written.
+// Run writes Events until ctx ends. Every Interval it reads the Problems, and writes or renews the
+// Events that are due (reportProblems). A Problem must be found twice in succession. Failed writes
+// are logged and repeated.
 func (w *Writer) Run(ctx context.Context) {
 	known := map[config.Problem]*reported{}
 	for {
@@ -172,9 +173,10 @@ func (w *Writer) reportProblem(ctx context.Context, p config.Problem) time.Durat
 	return renewAfter
 }
 
-// findObject returns a reference to an object in the version of its kind that the API server serves.
-// It returns nil without an error if there is no such object or version. It lists with a name,
-// because a control plane may list the kinds that it reads, and not get them.
+// findObject returns a reference to an object in the version of its kind that the API server
+// serves. It returns nil without an error if there is no such object or version, and an error for
+// an unknown kind. It lists with a name, because a control plane may list the kinds that it reads,
+// and not get them.
 func (w *Writer) findObject(ctx context.Context, k config.Key) (*corev1.ObjectReference, error) {
 	resource, err := w.versions.Resource(ctx, k.Kind)
 	if errors.Is(err, served.ErrNotServed) {

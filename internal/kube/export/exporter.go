@@ -169,8 +169,8 @@ func (r *syncState) loadExisting(ctx context.Context) error {
 	return nil
 }
 
-// servedVersion returns the API server's preferred version of the group, or an error if the kind is
-// not installed. A failed request is an error too.
+// servedVersion returns the API server's preferred version of the API group of ServiceExports. It
+// returns an error if the group is not served or the request fails; it does not check the kind.
 func (r *syncState) servedVersion() (string, error) {
 	groups, err := r.o.Client.Kubernetes.Discovery().ServerGroups()
 	if err != nil {

@@ -127,8 +127,9 @@ func (c *configMaps) get(name types.NamespacedName) (data map[string]string, exi
 	return m.Data, true
 }
 
-// watchNamed returns the informer of a ConfigMap, and starts it in the first call. Changes enqueue
-// the Gateways that use the ConfigMap. It does not wait for the ConfigMap.
+// watchNamed returns the informer of a ConfigMap, and starts it in the first call for that
+// ConfigMap. Changes enqueue the Gateways that use the ConfigMap. It does not wait for the
+// ConfigMap.
 func (c *configMaps) watchNamed(name types.NamespacedName) cache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

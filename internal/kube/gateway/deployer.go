@@ -29,8 +29,8 @@ type Deployer struct {
 	someOnce sync.Once
 }
 
-// New returns a Deployer with defaults for missing options. The revision "default" becomes "". It
-// sends no request before Run.
+// New returns a Deployer. Without Log nothing is logged, without Applied nothing is counted, and
+// the revision "default" becomes "". It sends no request before Run.
 func New(o Options) *Deployer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -140,8 +140,8 @@ func (r *reconciler) enqueueIf(condition func(*Spec) bool) {
 	}
 }
 
-// work reconciles Gateways from the queue until that is shut down. A Gateway that fails, or panics,
-// is logged and queued again with a backoff.
+// work reconciles Gateways from the queue until that is shut down. A Gateway that fails, or panics
+// while Options.Recovery is set, is logged and queued again with a backoff.
 func (r *reconciler) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName]) {
 	for {
 		gateway, ended := queue.Get()
@@ -253,8 +253,8 @@ func newerController(annotations map[string]string) (version string, newer bool)
 }
 
 // overlays returns the overlays of a Gateway, the most specific last: its class's by label, its
-// class's by parametersRef, and its own. It returns an error if the Gateway's reference does not
-// name a ConfigMap, or a ConfigMap does not exist.
+// class's by parametersRef, and its own. Each may be missing. It returns an error if the Gateway's
+// reference does not name a ConfigMap, or a referenced ConfigMap does not exist.
 func (r *reconciler) overlays(spec *Spec) ([]map[string]string, error) {
 	var list []map[string]string
 	if data := r.watches.classDefaults(spec.Class); data != nil {

@@ -64,8 +64,8 @@ func (in *input) serviceAccount() string {
 	return ServiceAccountName(in.meta.GetAnnotations(), in.ObjectName)
 }
 
-// ServiceAccountName returns the name of the ServiceAccount of a Gateway with these annotations: the
-// one in gateway.istio.io/service-account, or else objectName, the Deployment's name.
+// ServiceAccountName returns the name of the ServiceAccount of a Gateway with these annotations:
+// the one in gateway.istio.io/service-account, or else objectName, the Deployment's name.
 func ServiceAccountName(annotations map[string]string, objectName string) string {
 	return cmp.Or(annotations[annotation.GatewayServiceAccount.Name], objectName)
 }

@@ -157,7 +157,8 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// lookup returns an object from an informer's cache, or nil if it is not there.
+// lookup returns an object from an informer's cache, or nil if it is not there. A name without a
+// namespace is that of a cluster-scoped object.
 func lookup(informer cache.SharedIndexInformer, name types.NamespacedName) *metav1.PartialObjectMetadata {
 	key := name.Name
 	if name.Namespace != "" {

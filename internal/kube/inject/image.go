@@ -20,8 +20,8 @@ func (v Values) initImage(annotations map[string]string) string {
 }
 
 // imageName returns hub/name:tag, with the variant (debug, distroless, or default for none) as
-// suffix of the tag. The name is proxyv2 if empty. The pod's annotation overrides the variant,
-// which overrides that of the values.
+// suffix of the tag. The name is proxyv2 if empty. The pod's annotation, even if it is empty,
+// overrides the variant, and a variant that is not empty overrides that of the values.
 func (v Values) imageName(name, variant string, annotations map[string]string) string {
 	g := v.injector.Global
 	variant = cmp.Or(variant, g.Variant)

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CreatePatch returns a JSON patch (RFC 6902) that changes from into to. Equal pods yield the same
-// patch.
+// CreatePatch returns a JSON patch (RFC 6902) that changes from into to. Neither is changed. Equal
+// pods yield an empty list, and the order of several operations differs between calls.
 func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {

@@ -53,10 +53,11 @@ func readStatus(pod *corev1.Pod) *status {
 	return s
 }
 
-// withoutInjected returns a copy of the pod as templates should see it. If before is not nil, it
-// removes that injection's containers and status annotation, and Prometheus annotations with the
-// agent's port. Volumes and rewritten probes stay. It adds the user's own settings (own) of
-// injected containers and init containers where none of that name is left.
+// withoutInjected returns a copy of the pod as templates should see it. If before is not nil,
+// it removes that injection's containers and status annotation, and Prometheus annotations with
+// the agent's port; volumes and rewritten probes stay. Then, also if before is nil, it appends
+// the user's own settings (own, which must not be nil) of injected containers and init
+// containers where none of that name is left.
 func withoutInjected(pod *corev1.Pod, before *status, own *containerOverrides, statusPort string) *corev1.Pod {
 	p := pod.DeepCopy()
 	if before != nil {

@@ -46,7 +46,8 @@ func (j *injection) uncapturedWarnings() []string {
 }
 
 // containersOfUser returns the names of the containers that run with a user ID, init containers
-// first. Injected containers are left out. A container's own user precedes that of the pod.
+// first, or nil. A container's own user precedes that of the pod; without both it is not known and
+// does not match. Containers named istio-proxy, istio-init and istio-validation are left out.
 func containersOfUser(pod *corev1.Pod, uid int64) []string {
 	var names []string
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {

@@ -61,10 +61,11 @@ func New(o Options) *Elections {
 	return e
 }
 
-// Run calls do whenever this replica becomes the leader of a task, until ctx ends. The context of
-// do ends with the leadership; do must return soon after, and Run waits for it. If do returns
-// earlier, it is not called again while this replica remains the leader. If do panics, it is called
-// again (recovery.Loop). Run returns an error only for invalid options, and nil when ctx ends.
+// Run calls do whenever this replica becomes the leader of a task, until ctx ends; it returns an
+// error only for invalid options. The context of do ends with the leadership; do must return soon
+// after, and Run waits for it. If do returns earlier, it is not called again while this replica
+// remains the leader. If do panics and ctx has a recovery.Recorder, it is called again with a
+// backoff.
 func (e *Elections) Run(ctx context.Context, task string, do func(context.Context)) error {
 	run := func(ctx context.Context) {
 		// The function returns no error.

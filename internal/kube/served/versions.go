@@ -47,9 +47,9 @@ func New(client kubernetes.Interface, now func() time.Time) *Versions {
 }
 
 // Resource returns the resource of a kind in the first of its versions that the API server serves.
-// It returns ErrNotServed if it serves none, and other errors for unknown kinds and failed requests,
-// which are not cached. For a kind with a single version it sends no request, and the version may
-// not be served.
+// It returns ErrNotServed if it serves none, and other errors for unknown kinds and failed
+// requests, which are not cached. For a kind with a single version it sends no request, and the
+// version may not be served.
 func (v *Versions) Resource(ctx context.Context, kind api.Kind) (schema.GroupVersionResource, error) {
 	info, known := api.Info(kind)
 	if !known {

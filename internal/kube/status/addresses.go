@@ -53,10 +53,10 @@ func (j *snapshotEvaluator) evaluate(each func(func(*object))) (due []edit, agai
 	return due, again
 }
 
-// LeadAddresses writes the addresses allocated for ServiceEntry hosts into their status until ctx
-// ends (status.addresses of networking.istio.io ServiceEntryStatus), for users and so that hosts
-// keep their addresses. given returns the addresses in the newest snapshot. Only the leader of this
-// task calls it.
+// LeadAddresses writes the addresses allocated for ServiceEntry hosts into their status
+// (status.addresses) until ctx ends, for users and so that hosts keep them. given returns the
+// addresses in the newest snapshot; if there are none, the status is not changed. Only the leader
+// of this task calls it.
 func (w *Writer) LeadAddresses(ctx context.Context, given func(config.Key) []config.HostAddress) {
 	w.runSnapshotEvaluator(ctx, api.ServiceEntry, func(o *object) map[string]any {
 		if list := o.status.addressesWith(given(o.key())); list != nil {

@@ -17,8 +17,9 @@ type revisionTags struct {
 	informer cache.SharedIndexInformer
 }
 
-// newRevisionTags returns tags that call changed after each change. It sends no request. It returns
-// an error if the informer cannot be set up.
+// newRevisionTags returns the revision tags, which are MutatingWebhookConfigurations with the label
+// istio.io/tag. changed is called after each change. It sends no request. It returns an error if
+// the informer cannot be set up.
 func newRevisionTags(client dynamic.Interface, changed func()) (revisionTags, error) {
 	informer, err := newInformer(client, informerOptions{
 		resource: func(context.Context) (schema.GroupVersionResource, error) {
@@ -46,7 +47,8 @@ func (t revisionTags) run(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// has reports whether tag is a tag of a revision. It is false until the tags have been read.
+// has reports whether a MutatingWebhookConfiguration has the labels istio.io/tag with this tag and
+// istio.io/rev with the revision. It returns false until the tags have been read.
 func (t revisionTags) has(tag, revision string) bool {
 	return slices.ContainsFunc(t.informer.GetStore().List(), func(o any) bool {
 		u, ok := o.(*unstructured.Unstructured)

@@ -29,10 +29,10 @@ type ConfigMapWatcher struct {
 	Log      *slog.Logger
 }
 
-// Run watches the ConfigMap until ctx ends, and calls OnSynced once when its first state was
-// handled. If it is invalid or deleted, the last valid configuration stays in use; invalid ones and
-// a ConfigMap that is missing at first are logged. It returns an error only if the informer cannot
-// be set up.
+// Run watches the ConfigMap until ctx ends, and calls OnSynced, if set, once when its first state
+// was handled. If it is invalid or deleted, the last valid configuration stays in use; invalid ones
+// and a ConfigMap that is missing at first are logged. It returns an error only if the informer
+// cannot be set up.
 func (m *ConfigMapWatcher) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(m.Client, 0, informers.WithNamespace(m.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {

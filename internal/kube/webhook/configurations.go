@@ -66,8 +66,8 @@ type Configurations struct {
 }
 
 // Run maintains the configurations with the label of the revision until ctx ends, for injection,
-// validation or both. It returns an error if an informer cannot be set up or the reconciliation
-// panics. Failed requests are logged and retried.
+// validation or both. It returns an error if an informer cannot be set up or, with a
+// recovery.Recorder in ctx, the reconciliation panics. Failed requests are logged and retried.
 func (c *Configurations) Run(ctx context.Context) error {
 	c.limits = map[string]*rate.Limiter{}
 	factory := informers.NewSharedInformerFactoryWithOptions(

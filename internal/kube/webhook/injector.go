@@ -222,8 +222,8 @@ func podNameForLog(pod *corev1.Pod) string {
 	return truncate.Text(name, maxLoggedPodNames)
 }
 
-// denyResponse returns the response that denies an object with an HTTP status code, the message and
-// the details.
+// denyResponse returns the response that denies an object as invalid, with an HTTP status code, the
+// message and the details, which may be nil.
 func denyResponse(code int32, message string, details *metav1.StatusDetails) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,

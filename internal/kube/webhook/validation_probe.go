@@ -63,7 +63,8 @@ func NewValidationProbe(
 }
 
 // matchingLabels returns labels by which the webhooks of the configuration select an object: the
-// revision's label, or nil if a selector rejects that.
+// label istio.io/rev with the revision. It returns nil if the objectSelector of any webhook rejects
+// that label. Missing and invalid selectors are ignored.
 func matchingLabels(v *admissionregistrationv1.ValidatingWebhookConfiguration, revision string) map[string]string {
 	revisionLabel := map[string]string{label.IoIstioRev.Name: revision}
 	for _, w := range v.Webhooks {

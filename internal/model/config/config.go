@@ -114,9 +114,10 @@ func New(meta Meta, spec any) (*Config, error) {
 const RequiredAnnotation = "meshpilot.io/required"
 
 // appendHashed appends the labels or annotations that can change generated configuration to b,
-// sorted by key. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other entries of
-// Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the kinds
-// of Kubernetes, they are all entries except the annotation that kubectl rewrites on every apply.
+// sorted by key. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other entries
+// of Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the
+// kinds of Kubernetes, they are all entries except the annotation that kubectl rewrites on every
+// apply.
 func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]string) {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	info, _ := api.Info(kind)

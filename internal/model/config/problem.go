@@ -52,8 +52,8 @@ func (p Problem) MessageCode() code.Code {
 	}
 }
 
-// String returns the Problem in one line for logs: everything that a user needs to find and fix it,
-// except the severity.
+// String returns the object with its origin, the field if there is one, and the reason, in one line
+// for logs. Severity and Code are not in it.
 func (p Problem) String() string {
 	s := p.subjectText()
 	if p.Field != "" {

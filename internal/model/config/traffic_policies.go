@@ -8,7 +8,8 @@ import (
 )
 
 // TrafficPolicies iterates over the traffic policies of a DestinationRule by the path of their
-// field: that of the host first, then one for each subset. A policy that is not set is nil.
+// field: the host's policy first, then one for each subset. A policy that is not set is nil; a nil
+// rule has only the host's.
 func TrafficPolicies(rule *networking.DestinationRule) iter.Seq2[string, *networking.TrafficPolicy] {
 	return func(yield func(string, *networking.TrafficPolicy) bool) {
 		if !yield("spec.trafficPolicy", rule.GetTrafficPolicy()) {

@@ -13,8 +13,9 @@ import (
 
 // checkAuthorizationPolicy adds Errors for an AuthorizationPolicy with an invalid target or rule,
 // and with more than 512 rules. CUSTOM without a provider, and another action with one, are Errors
-// too, as are DENY and CUSTOM without rules, which never apply. An invalid dry-run annotation is a
-// Warning; the check of the selector (checkAttachment) adds further ones.
+// too, as are DENY and CUSTOM without rules, which never apply. An invalid dry-run annotation, and
+// a DENY rule that denies all TCP connections (deniesRawConnections), are Warnings. The check of
+// the selector (checkAttachment) adds further ones.
 func (r *report) checkAuthorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
@@ -46,8 +47,8 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 }
 
 // deniesRawConnections reports whether a rule of a DENY matches every connection to TCP ports that
-// the policy selects, as in Istio: it has operations without ports, or sources that only requests
-// have and no operations.
+// the policy selects, as in Istio. It does if it has operations, none of them with ports. It also
+// does if it has no operations, and sources of which none has a field that connections have.
 func deniesRawConnections(rule *security.Rule) bool {
 	ports := func(to *security.Rule_To) bool {
 		return len(to.GetOperation().GetPorts())+len(to.GetOperation().GetNotPorts()) > 0
@@ -102,9 +103,9 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 }
 
 // checkRuleSource adds Errors for a source of a rule without any value, for empty values, and for
-// invalid address blocks, trust domains and service accounts (checkServiceAccounts). If custom is set, principals,
+// invalid address blocks, trust domains and service accounts. If custom is set, principals,
 // requestPrincipals, namespaces and their negations are Errors too, as in Istio. It accepts
-// serviceAccounts and trustDomains, which Istio refuses too: proxies compare them with the
+// serviceAccounts and trustDomains, which Istio refuses too. Proxies compare them with the
 // certificate of the connection before they call the external service.
 func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
 	r.checkValueLists(at, []namedValues{
@@ -209,8 +210,8 @@ func trustDomainPatternFault(text string) string {
 	return valuePatternFault(text)
 }
 
-// valuePatternFault returns "" if text has no "*", or one at its beginning or end. Otherwise it returns
-// a reason.
+// valuePatternFault returns "" if text has no "*", or one at its beginning or end. Otherwise it
+// returns a reason.
 func valuePatternFault(text string) string {
 	if strings.Count(text, "*") > 1 || strings.Contains(strings.Trim(text, "*"), "*") {
 		return strconv.Quote(text) + " must have at most one wildcard, at its beginning or end"

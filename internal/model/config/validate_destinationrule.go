@@ -81,9 +81,9 @@ func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkClientTLS(at.Child("tls"), policy.GetTls())
 }
 
-// checkPortLevelSettings adds an Error for settings without a port or without another field, for
-// invalid ones, and for more than 4096. A port with earlier settings is a Warning. The checks of
-// the fields (checkPortPolicy) add Errors and Warnings.
+// checkPortLevelSettings adds Errors for settings without a port or without another field, for an
+// invalid port number, and for more than 4096 settings. A port with earlier settings is a Warning.
+// The checks of the fields (checkPortPolicy) add Errors and Warnings.
 func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
 	r.checkMaxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}

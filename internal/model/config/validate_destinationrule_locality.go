@@ -9,8 +9,8 @@ import (
 
 // checkLocalityLB adds Errors for an invalid distribution of traffic over localities
 // ("region/zone/subzone"), an invalid failover, and failover beside distribute. failoverPriority
-// beside distribute is a Warning. So is failover unless outlier is set, because there is no outlier
-// detection then. lb may be nil.
+// beside distribute is a Warning. The check of failover (checkFailover) adds further ones, such as
+// for failover unless outlier is set. lb may be nil.
 func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
@@ -118,8 +118,8 @@ func (r *report) checkFailover(at path, pairs []regionPair, priority []string, o
 }
 
 // checkZoneAwareLB adds Errors for invalid zone-aware settings, which may be nil: an invalid
-// failover, topology labels in failoverPriority, or minClusterSize 0. Failover is a Warning unless
-// outlier is set.
+// failover, topology labels in failoverPriority, or minClusterSize 0. The check of failover
+// (checkFailover) also adds Warnings, such as for failover unless outlier is set.
 func (r *report) checkZoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return

@@ -15,9 +15,8 @@ const convertedGateway = "internal.istio.io/gateway-semantics"
 
 // checkGateway adds Errors for a Gateway without servers, a name with dots unless the Gateway was
 // converted, and duplicate port names. It adds the Errors and Warnings of its servers
-// (checkServer). A selector that no workload can match,
-// duplicate server names, and servers that cannot share a port, are Warnings. Empty names are no
-// duplicates.
+// (checkServer). A selector that no workload can match, duplicate server names, and servers that
+// cannot share a port, are Warnings. Empty names are no duplicates.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	if strings.Contains(r.object.Name, ".") && r.object.Annotations[convertedGateway] != "gateway" {
 		r.errorf(

@@ -65,8 +65,8 @@ func KnownCipherSuites(names []string) []string {
 // checkServerTLS adds Errors for invalid TLS settings of a server of a Gateway or of an ingress
 // listener of a Sidecar. These are several sources of certificates, more than two in a list,
 // certificates that the mode does not allow or lacks, caCrl beside credentialName or in the mode
-// SIMPLE, invalid hashes, and an unknown mode. Other fields without effect in the mode, TLS versions
-// that exclude all clients, and unknown cipher suites are Warnings.
+// SIMPLE, invalid hashes, and an unknown mode. Other fields without effect in the mode, TLS
+// versions that exclude all clients, and unknown cipher suites are Warnings.
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {

@@ -11,7 +11,8 @@ import (
 )
 
 // checkRequestAuthentication adds Errors for an invalid attachment, more than 4096 rules, and
-// invalid rules (checkJWTRule).
+// invalid rules. The checks of the attachment (checkAttachment) and of each rule (checkJWTRule)
+// also add Warnings.
 func (r *report) checkRequestAuthentication(at path, policy *security.RequestAuthentication) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	r.checkMaxItems(at.Child("jwtRules"), len(policy.GetJwtRules()), 4096)
@@ -20,10 +21,10 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 	}
 }
 
-// checkJWTRule adds Errors for a rule of a RequestAuthentication: without issuer and jwksUri, with
-// both jwks and jwksUri, or with an invalid URL, key set or timeout. Empty items of its lists, more
-// than 64 spaceDelimitedClaims, and invalid headers to read tokens from or copy them to, are Errors
-// too. A private key in jwks is a Warning.
+// checkJWTRule adds Errors for a rule without issuer and jwksUri, with both jwks and jwksUri, or
+// with an invalid URL, key set or timeout. Empty items of its lists, more than 64
+// spaceDelimitedClaims, and invalid headers to read tokens from or copy them to, are Errors too. A
+// private key in jwks, and two outputs to one header (checkTokenOutputs), are Warnings.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()},

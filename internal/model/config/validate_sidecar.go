@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkSidecar adds Errors for a Sidecar without ingress, egress, outboundTrafficPolicy and
+// checkSidecar adds an Error for a Sidecar with none of ingress, egress, outboundTrafficPolicy and
 // inboundConnectionPool. It adds the Errors and Warnings of these fields and of the
 // workloadSelector.
 func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
@@ -112,8 +112,9 @@ func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListe
 	r.checkServerTLS(at, tls)
 }
 
-// checkEgressListeners adds Errors for invalid egress listeners of a Sidecar, and for two with the
-// same port. Only the last one may have no port; its bind is then a Warning.
+// checkEgressListeners adds the Errors and Warnings of each egress listener of a Sidecar
+// (checkEgressPort, checkEgressHosts), and an Error for two with the same port. Only the last
+// listener may have no port. A bind without a port is a Warning.
 func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -156,9 +157,9 @@ func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListen
 }
 
 // checkEgressHosts adds Errors if there are no hosts, and for each host not of the form
-// "namespace/dnsName". It adds Warnings for hosts without effect: duplicates, hosts beside "*/*",
-// and a list that only excludes. A "~" before the namespace excludes the host. The namespace "~"
-// alone excludes it in all namespaces.
+// "namespace/dnsName". It adds Warnings for hosts without effect: duplicates, hosts imported beside
+// "*/*", and a list that only excludes, unless it contains "~/*". A "~" before the namespace
+// excludes the host. The namespace "~" alone excludes it in all namespaces.
 func (r *report) checkEgressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")

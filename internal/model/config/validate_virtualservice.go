@@ -47,8 +47,9 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	r.checkExportTo(at.Child("exportTo"), vs.GetExportTo(), false)
 }
 
-// checkNoClaims adds an Error for each match of a claim of a token in a VirtualService for the mesh
-// alone: only gateways check tokens before they route.
+// checkNoClaims adds an Error for each match on a claim of a token, in headers or withoutHeaders.
+// The caller calls it only for a VirtualService for the mesh alone: only gateways check tokens
+// before they route.
 func (r *report) checkNoClaims(at path, matches []*networking.HTTPMatchRequest) {
 	for i, match := range matches {
 		for _, list := range []struct {

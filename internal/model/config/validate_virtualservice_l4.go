@@ -119,8 +119,8 @@ func (r *report) checkDestination(at path, destination *networking.Destination) 
 	}
 }
 
-// subsetFault returns why name cannot be the name of a subset, or "" if it can: a DNS label in upper
-// or lower case.
+// subsetFault returns why name cannot be the name of a subset, or "" if it can: a DNS label in
+// upper or lower case.
 func subsetFault(name string) string {
 	if name == "" {
 		return "a subset name is required"

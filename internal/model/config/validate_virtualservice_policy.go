@@ -35,9 +35,9 @@ func retryConditions() []string {
 }
 
 // checkRetries adds Errors for an invalid retry policy of a route, which may be nil. With attempts
-// 0, perTryTimeout, retryOn and retryRemoteLocalities must not be set, as in Istio. Each word of retryOn, between commas, must be a status code or a
-// condition of Envoy (retryConditions). A timeout per try above the route's, if that is set, is a
-// Warning.
+// 0, perTryTimeout, retryOn and retryRemoteLocalities must not be set, as in Istio. Each word of
+// retryOn, between commas, must be a status code or a condition of Envoy (retryConditions). A
+// timeout per try above the route's, if that is set, is a Warning.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
@@ -75,8 +75,8 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	}
 }
 
-// checkFaultInjection adds Errors and Warnings for the delay and the abort of a fault. Without
-// either, that is an Error. fault may be nil.
+// checkFaultInjection adds Errors and Warnings for the delay and the abort of a fault. A fault with
+// neither is an Error; nil is valid.
 func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjection) {
 	if fault == nil {
 		return

@@ -10,7 +10,8 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
-// checkWasmPlugin adds Errors for an invalid attachment, module or port of a WasmPlugin.
+// checkWasmPlugin adds Errors for an invalid attachment, module or port of a WasmPlugin. The check
+// of the attachment (checkAttachment) also adds Warnings.
 func (r *report) checkWasmPlugin(at path, plugin *extensions.WasmPlugin) {
 	r.checkAttachment(at, attachment{plugin.GetSelector(), plugin.GetTargetRef(), plugin.GetTargetRefs()})
 	r.checkWasmCode(at, plugin)

@@ -51,7 +51,8 @@ const (
 )
 
 // FileServer returns the static cluster of the agent's SDS server for certificate files, or "" if
-// the proxy has no agent. That is AgentFilesCluster if the agent announces it (FILE_CREDENTIAL).
+// the proxy has no agent. That is AgentFilesCluster if the agent announces it (FILE_CREDENTIAL),
+// otherwise AgentCluster.
 func (m NodeMetadata) FileServer() string {
 	switch {
 	case m.IstioVersion == "":

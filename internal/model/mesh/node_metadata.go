@@ -113,16 +113,16 @@ func (l *PortList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// PortListFault returns an error that describes the first invalid entry of a PortList in JSON, or why
-// it is no list. It returns nil for a valid list and for an empty string.
+// PortListFault returns an error that describes the first invalid entry of a PortList in JSON, or
+// why it is no list. It returns nil for a valid list and for an empty string.
 func PortListFault(b []byte) error {
 	_, err := parsePortList(b)
 	return err
 }
 
 // parsePortList returns the valid ports in a PortList in JSON, which may also be in a JSON string.
-// fault describes the first invalid entry, without a containerPort from 1 to 65535, or text that is
-// no list; then there are no ports. Both are nil for an empty string.
+// Entries without a containerPort from 1 to 65535 are skipped, and fault describes the first of
+// them. For text that is no list there is a fault and no port. Both are nil for an empty string.
 func parsePortList(b []byte) (ports []uint32, fault error) {
 	var text string
 	if json.Unmarshal(b, &text) == nil {

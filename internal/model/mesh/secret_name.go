@@ -40,8 +40,8 @@ type SecretName struct {
 // are in the Secret "x-cacert", or else in "x" together with the certificate.
 const trustSuffix = "-cacert"
 
-// RemoteSecretKey returns the key of a Secret of a cluster other than the config cluster: its kind is
-// api.RemoteSecret, its name CLUSTER/NAME.
+// RemoteSecretKey returns the key of a Secret of a cluster other than the config cluster: its kind
+// is api.RemoteSecret, its name CLUSTER/NAME.
 func RemoteSecretKey(cluster ClusterID, namespace, name string) config.Key {
 	return config.Key{Kind: api.RemoteSecret, Namespace: namespace, Name: string(cluster) + "/" + name}
 }

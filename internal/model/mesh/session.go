@@ -28,8 +28,10 @@ type Session struct{ Cookie, Path, Header string }
 func (s Session) Enabled() bool { return s != Session{} }
 
 // SessionOf returns the session of a service with these labels, or zero if it has neither label.
-// The value of the cookie label is NAME, with the path "/", or NAME:PATH; that of the header label
-// is the name of the header. The cookie label takes precedence, unless NAME is empty.
+// The value of the cookie label (n.Session, by default istio.io/persistent-session) is NAME, with
+// the path "/", or NAME:PATH. The value of the header label (n.SessionHeader, by default
+// istio.io/persistent-session-header) is the name of the header. The cookie label takes precedence,
+// unless NAME is empty.
 func (n LabelNames) SessionOf(labels map[string]string) Session {
 	if name, path, found := strings.Cut(labels[cmp.Or(n.Session, "istio.io/persistent-session")], ":"); name != "" {
 		if !found {

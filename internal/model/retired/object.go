@@ -128,8 +128,8 @@ func Fields() []Field {
 	}
 }
 
-// Annotations returns the annotations that Istio has removed and that therefore have no effect. If
-// Prefix is set, these are all annotations whose names begin with Name.
+// Annotations returns the annotations that Istio has removed and that therefore have no effect. An
+// entry with Prefix is for all annotations whose names begin with Name.
 func Annotations() []Annotation {
 	const overlay = "use proxy.istio.io/config with the field "
 	return []Annotation{

@@ -8,8 +8,8 @@ func Groups() []Group {
 		ambientGroups(), runtimeGroups(), agentGroups())
 }
 
-// textsOf returns variables whose default is an empty text, off those whose default is false, and on
-// those whose default is true.
+// textsOf returns variables whose default is an empty text, off those whose default is false, and
+// on those whose default is true.
 func textsOf(names ...string) []Variable { return withDefault("", names) }
 
 func off(names ...string) []Variable { return withDefault("false", names) }
@@ -199,7 +199,8 @@ func runtimeGroups() []Group {
 	}
 }
 
-// agentGroups returns the variables that only pilot-agent reads, although istiod registers them too.
+// agentGroups returns the variables that only pilot-agent reads, although istiod registers them
+// too.
 func agentGroups() []Group {
 	return []Group{{
 		slices.Concat(off("ENVOY_STATUS_PORT_ENABLE_PROXY_PROTOCOL", "ISTIO_ENVOY_ENABLE_CORE_DUMP"),

@@ -89,7 +89,7 @@ func (e *Edit[K, V]) Get(k K) V {
 	return e.base.Get(k)
 }
 
-// Set sets the value of a key.
+// Set sets the value of a key in the new version; the base stays unchanged.
 func (e *Edit[K, V]) Set(k K, v V) {
 	s := e.mutableShard(e.base.index(k))
 	if _, there := s[k]; !there {

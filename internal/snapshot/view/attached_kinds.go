@@ -194,8 +194,8 @@ func telemetryRow() attachedKind {
 }
 
 // peerAuthenticationRow returns the row of PeerAuthentications. They are attached to sidecars, also
-// to those without a certificate, which refuse all connections in the mode STRICT. Their only reader
-// in the table is the generator of gRPC servers. Edits reach the Keys of the proxies in its
+// to those without a certificate, which refuse all connections in the mode STRICT. Their only
+// reader in the table is the generator of gRPC servers. Edits reach the Keys of the proxies in its
 // namespace, or of all for the root namespace.
 func peerAuthenticationRow() attachedKind {
 	return attachedKind{

@@ -89,11 +89,11 @@ type servedPort struct {
 	gatewayPort
 }
 
-// gatewayPorts returns the ports of the Services of a gateway with their target ports: Services
-// that select its labels and Services whose endpoints contain its address, except loopback. Only
-// Services of the proxy's namespace are used; ports whose target cannot be resolved are left out.
-// UDP ports are included because HTTP/3 needs them. Of several Services with a port, only the first
-// counts (comparePrecedence), as in Istio.
+// gatewayPorts returns the ports of a gateway's Services, with their target ports. These are
+// Services in its namespace that select its labels, or whose endpoints contain one of its addresses
+// except loopback. Ports whose target cannot be resolved are left out; with UntranslatedLabel the
+// target is the port itself. UDP ports are included because HTTP/3 needs them. Of several Services
+// with a port, only the first counts (comparePrecedence), as in Istio.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := findWorkload(s, p)
 	var found []servedPort

@@ -17,10 +17,10 @@ import (
 
 // proxyConfigOverrides returns the settings in a proxy's metadata that differ from the mesh's:
 // proxyHeaders, connectionSettings and tracing of its ProxyConfig, and
-// [snapshot.Settings.ProxyMetadataFor].
-// all is their encoding, which Settings.WithProxyConfig parses; clusters is the encoding of the
-// parts that outbound clusters depend on. Either is "" if nothing differs. logService reports
-// whether the proxy's ProxyConfig has an access log service with an address (readOwnConfig).
+// [snapshot.Settings.ProxyMetadataFor]. all is their encoding, which Settings.WithProxyConfig
+// parses; clusters is the encoding of the parts that outbound clusters depend on. Either is "" if
+// nothing differs. logService reports whether the proxy's ProxyConfig has an access log service
+// with an address (readOwnConfig).
 func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
 	metadata := s.ProxyMetadataFor(&p.Metadata)
 	if metadata == nil && !mentionsOverrides(p.Metadata.ProxyConfig) {
@@ -79,8 +79,8 @@ func readOwnConfig(
 	return fields.EnvoyAccessLogService.Address != ""
 }
 
-// spanSettings returns the fields of t that listeners depend on, or nil if t is nil. The others, the
-// tracer and its TLS settings, are in the bootstrap.
+// spanSettings returns the fields of t that listeners depend on, or nil if t is nil. The others,
+// the tracer and its TLS settings, are in the bootstrap.
 func spanSettings(t *meshconfig.Tracing) *meshconfig.Tracing {
 	if t == nil {
 		return nil

@@ -61,7 +61,8 @@ type holder struct {
 	address   netip.Addr
 }
 
-// NewPool returns a Pool of all addresses of a range except for the first and the last.
+// NewPool returns a Pool of all addresses of a range except for the first and the last. A range of
+// less than 4 addresses has none to allocate.
 func NewPool(prefix netip.Prefix) *Pool {
 	return &Pool{
 		prefix: prefix.Masked(), holders: map[Key]*holder{}, at: map[netip.Addr]*holder{},

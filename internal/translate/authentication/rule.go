@@ -92,8 +92,9 @@ func keysOf(v *view.View, policies []*config.Config) []keys {
 }
 
 // serviceAt returns the service at the host and port of uri as the View sees it. The default port
-// is 80, or 443 for https. The result has a Fault if the URI is invalid or the View has no such
-// service or port.
+// is 80, or 443 for https. The result has a Fault if uri is not a URL or its port is invalid. It
+// also has one as in destination.ProviderOf: for no such service or port, an alias, or an ambiguous
+// host.
 func serviceAt(v *view.View, uri string) destination.Provider {
 	u, err := url.Parse(uri)
 	if err != nil {

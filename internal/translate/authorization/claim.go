@@ -68,9 +68,9 @@ func requestPrincipalIs(s scope, value string) *rbacv3.Principal {
 }
 
 // lastSplit is requestPrincipalIs for values that admit calls. As in istiod, the last slash
-// separates issuer and subject, so no token of another issuer, and none with a slash in its subject,
-// matches by accident. The claim at the other end of a wildcard is compared exactly. Without a slash
-// after the scheme, a prefix is one of issuers, and a suffix one of subjects.
+// separates issuer and subject, so no token of another issuer, and none with a slash in its
+// subject, matches by accident. The claim at the other end of a wildcard is compared exactly.
+// Without a slash after the scheme, a prefix is one of issuers, and a suffix one of subjects.
 func lastSplit(value string) *rbacv3.Principal {
 	i := strings.LastIndexByte(value, '/')
 	split, isSuffix, isPrefix := i >= afterScheme(value), strings.HasPrefix(value, "*"), strings.HasSuffix(value, "*")

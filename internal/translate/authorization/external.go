@@ -279,9 +279,9 @@ func timeoutOf(d *durationpb.Duration) *durationpb.Duration {
 	return d
 }
 
-// statusOnError returns the status of the response if the authorizer does not answer. It is nil, for
-// Envoy's default 403, if text is empty. The bool is false, and the status nil, if text is not a
-// status code that Envoy knows.
+// statusOnError returns the status of the response if the authorizer does not answer. It is nil,
+// for Envoy's default 403, if text is empty. The bool is false, and the status nil, if text is not
+// a status code that Envoy knows.
 func statusOnError(text string) (*typev3.HttpStatus, bool) {
 	if text == "" {
 		return nil, true

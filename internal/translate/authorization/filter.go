@@ -84,8 +84,9 @@ func envoyAction(a security.AuthorizationPolicy_Action) rbacv3.RBAC_Action {
 	}
 }
 
-// dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result, as
-// in istiod: "istio_dry_run_deny_" for DENY, "istio_dry_run_allow_" for ALLOW, and none for AUDIT.
+// dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result,
+// as in istiod: "istio_dry_run_deny_" for DENY, "istio_dry_run_allow_" for ALLOW, and none for
+// AUDIT.
 func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
 	switch a {
 	case security.AuthorizationPolicy_ALLOW:

@@ -10,7 +10,7 @@ import (
 
 // At returns the filters of connections, reduced to the ports for which comes returns true. It
 // removes rules that match only other ports, and RBAC filters without remaining rules, each with
-// its authorizer; an enforcing ALLOW filter stays. So a policy for one port of a workload does not
+// its authorizer; filters of ALLOW policies stay. So a policy for one port of a workload does not
 // change filter chains of its other ports, whose connections Envoy would drain. The list filters
 // and its elements are not modified.
 func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv3.Filter {

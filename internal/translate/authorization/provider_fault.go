@@ -45,8 +45,9 @@ func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig
 
 // settingsFault returns the reason why the settings of the provider cannot be used, or "" if they
 // can. Envoy would refuse the filters of all policies because of some of them. As in istiod,
-// pathPrefix must begin with "/", statusOnError must be a status code that Envoy knows, and lists of
-// headers must not have a lone "*". The provider's service must be usable (findProvider).
+// pathPrefix must begin with "/" and statusOnError must be a status code that Envoy knows, unless
+// they are unset. Lists of headers must not have a lone "*". The provider's service must be usable
+// (findProvider).
 func (a authorizer) settingsFault() string {
 	grpc, http := a.provider.GetEnvoyExtAuthzGrpc(), a.provider.GetEnvoyExtAuthzHttp()
 	var reason string

@@ -25,8 +25,8 @@ func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
 
 // principalIs matches the identity of the caller's certificate: "cluster.local/ns/a/sa/b", "*" for
 // any, a prefix ("…*") or a suffix ("*…"). A principal or prefix matches in all of the mesh's trust
-// domains if it begins with one of them, or "cluster.local", and "/" (inDomains), and a suffix if its
-// domain matches one of them (besideSuffix).
+// domains if it begins with one of them, or "cluster.local", and "/" (inDomains), and a suffix if
+// its domain matches one of them (besideSuffix).
 func principalIs(s scope, value string) *rbacv3.Principal {
 	if value == present {
 		return authenticated(regex(".+"))
@@ -45,8 +45,9 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 }
 
 // besideSuffix returns the principals that the suffix "END-OF-DOMAIN/ns/NAMESPACE/sa/ACCOUNT"
-// matches as well, as in istiod: if a trust domain of the mesh has that end, it also means the other
-// domains of the mesh. It returns nil for suffixes without an end of a domain, or of another form.
+// matches as well, as in istiod: if a trust domain of the mesh has that end, it also means the
+// other domains of the mesh. It returns nil for suffixes without an end of a domain, or of another
+// form.
 func (s scope) besideSuffix(suffix string) []string {
 	end, rest, _ := strings.Cut(suffix, "/")
 	matches := func(domain string) bool { return strings.HasSuffix(domain, end) }
@@ -65,8 +66,8 @@ func (s scope) besideSuffix(suffix string) []string {
 // inDomains returns the principal value ("DOMAIN/ns/…") once for each trust domain of the mesh, if
 // its domain is one of them or "cluster.local". Otherwise, and without a "/", it returns value
 // alone. As in istiod, "cluster.local" always means the mesh's own domains in a principal of the
-// form "DOMAIN/ns/NAMESPACE/sa/ACCOUNT". In others, like the prefix "cluster.local/*", it also means
-// itself.
+// form "DOMAIN/ns/NAMESPACE/sa/ACCOUNT". In others, like the prefix "cluster.local/*", it also
+// means itself.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
 	known := slices.Contains(s.domains, domain)
@@ -84,8 +85,8 @@ func (s scope) inDomains(value string) []string {
 }
 
 // namespaceIs matches callers by the namespace in their identity, in any trust domain. Each "*" in
-// value matches any text, and a lone "*" any namespace. As in istiod, identities may have further
-// segments around the namespace. Where s.admits is set, segments before it are accepted only with
+// value matches any text without a slash, and a lone "*" any namespace. As in istiod, identities
+// may have further segments around the namespace. Where s.admits is set, segments before it require
 // an account after it: the account x of a namespace "ns" is not in the namespace "sa".
 func namespaceIs(s scope, value string) *rbacv3.Principal {
 	name := strings.ReplaceAll(quoted(value), `\*`, `[^/]*`)

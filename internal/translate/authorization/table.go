@@ -35,8 +35,9 @@ type Authorization struct {
 	ConnectionProblems []ConnectionProblem
 }
 
-// ConnectionProblem is a Warning without Origin about a policy that does not check connections which
-// are not HTTP. It applies only to proxies that serve such connections at a port of the policy.
+// ConnectionProblem is a Warning without Origin about a policy that does not check connections
+// which are not HTTP. It applies only to proxies that serve such connections at a port of the
+// policy.
 type ConnectionProblem struct {
 	config.Problem
 	// AnyPort is set if a rule of the policy is not limited to ports. Otherwise Ports are the ports

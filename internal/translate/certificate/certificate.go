@@ -55,9 +55,9 @@ func FromProvider(cluster, authority, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: source}
 }
 
-// serverSource returns a config source that an SDS server, such as the proxy's agent, serves through
-// a cluster. timeout is how long a new cluster or listener waits for its resource; 0 means without
-// limit.
+// serverSource returns a config source that an SDS server, such as the proxy's agent, serves
+// through a cluster. timeout is how long a new cluster or listener waits for its resource; 0 means
+// without limit.
 func serverSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{

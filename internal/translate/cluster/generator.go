@@ -65,8 +65,8 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	return list
 }
 
-// Resolved returns the clusters of services whose names proxies resolve. They embed their
-// endpoints.
+// Resolved returns the clusters of services whose endpoints have names that proxies resolve
+// (resolution DNS or DNSRoundRobin). They embed their endpoints.
 func (g *Generator) Resolved(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
@@ -233,8 +233,8 @@ func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Re
 }
 
 // complete returns in with the fields set that depend on endpoints (Endpoints, Caller, PortTLS,
-// Accounts), as far as the cluster uses them. It clears Proxy.CredentialServer and the missing features
-// (Proxy.Lacks) that the cluster would not use, so that more proxies share it.
+// Accounts), as far as the cluster uses them. It clears Proxy.CredentialServer and the missing
+// features (Proxy.Lacks) that the cluster would not use, so that more proxies share it.
 func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if in.Proxy.Lacks != 0 {
 		// Most clusters use none, and are shared with proxies that lack nothing.

@@ -65,8 +65,8 @@ func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	}
 }
 
-// checkTLS adds the Warnings about the credential of tls, which may be nil. There are none for
-// other modes than SIMPLE and MUTUAL. There are none either if tls has no credentialName.
+// checkTLS adds the Warnings about the credential of tls, which may be nil; field is its path.
+// There are none for other modes than SIMPLE and MUTUAL, and none without a credentialName.
 func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 	switch tls.GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:

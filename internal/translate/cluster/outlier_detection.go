@@ -10,7 +10,9 @@ import (
 
 // applyOutlierDetection lets Envoy eject endpoints that fail, unless o is nil. Detection by success
 // rate is always off: it needs more endpoints and traffic than a sidecar sees. Settings that are
-// unset have Envoy's defaults, and 0 consecutive errors turn that detection off (consecutive).
+// unset have Envoy's defaults. 0 consecutive 5xx or gateway errors turn that detection off; 0 local
+// origin failures mean Envoy's default. Local origin failures count only if
+// splitExternalLocalOriginErrors is set.
 //
 // It always sets Envoy's panic mode, the fallback to all endpoints when too few are healthy. That
 // is off unless minHealthPercent is set: services of a mesh have few endpoints, and unready ones

@@ -54,8 +54,8 @@ func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput 
 
 // encodeSNIDNAT returns the outbound cluster of the service, renamed to its server name
 // (DefaultSNI) and encoded. EDS and statistics use that name too. It has no TLS and HTTP options,
-// because the gateway forwards the caller's bytes. Embedded endpoints are only those with mutual TLS,
-// because the gateway cannot authenticate the callers.
+// because the gateway forwards the caller's bytes. Embedded endpoints are only those with mutual
+// TLS, because the gateway cannot authenticate the callers.
 func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	in.Endpoints = endpoint.MutualTLS(in.Endpoints)
 	c := Outbound(in.OutboundInput)

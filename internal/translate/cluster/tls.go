@@ -115,9 +115,9 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	}
 }
 
-// clientTLS returns the TLS context of modes SIMPLE and MUTUAL, with the cipher suites and curves of
-// MeshConfig.tlsDefaults, but not its minimum version, which is for servers. The server's names are
-// verified against subjectAltNames, by default the accounts of its ServiceEntry; if acceptsAny,
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL, with the cipher suites and curves
+// of MeshConfig.tlsDefaults, but not its minimum version, which is for servers. The server's names
+// are verified against subjectAltNames, by default the accounts of its ServiceEntry; if acceptsAny,
 // nothing is verified. ALPN is "h2" if the cluster uses only HTTP/2. Without sni, http uses the
 // request's host as SNI. Unless verification is off, http also verifies the request's host: always
 // if it names the destination (isDynamic), otherwise without sni and subjectAltNames.
@@ -178,10 +178,11 @@ func (t transport) acceptsAny(names []string) bool {
 }
 
 // meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). Servers must
-// have one of subjectAltNames or, if unset, of t.accounts in any of the mesh's trust domains. The
-// SNI is the rule's or names the service. If the request's host names the destination, http uses
-// it as SNI if the rule has none, and verifies it unless insecureSkipVerify is set. A proxy without
-// credentials gets a context that no server accepts, so that nothing is sent in plaintext.
+// have one of subjectAltNames or, if unset, of t.accounts in any of the mesh's trust domains;
+// without both, any name is accepted. The SNI is the rule's or names the service. If the request's
+// host names the destination, http uses it as SNI if the rule has none, and verifies it unless
+// insecureSkipVerify is set. A proxy without credentials gets a context that no server accepts, so
+// that nothing is sent in plaintext.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
 	// No server accepts this call. It must not be sent in plaintext.

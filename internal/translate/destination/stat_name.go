@@ -8,9 +8,9 @@ import (
 )
 
 // StatName returns a pattern of MeshConfig (inboundClusterStatName, outboundClusterStatName) with
-// its variables replaced. It returns "" if pattern is "" or svc is nil: statistics then have the name
-// of the cluster. %SERVICE% is "NAME.NAMESPACE" for Kubernetes Services, otherwise the host. target
-// is the port on the workload, 0 for outbound clusters.
+// its variables replaced. It returns "" if pattern is "" or svc is nil: statistics then have the
+// name of the cluster. %SERVICE% is "NAME.NAMESPACE" for Kubernetes Services, otherwise the host.
+// target is the port on the workload, 0 for outbound clusters.
 func StatName(pattern string, svc *mesh.Service, port mesh.Port, subset string, target uint32) string {
 	if pattern == "" || svc == nil {
 		return ""

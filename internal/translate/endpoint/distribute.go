@@ -66,7 +66,8 @@ func splitShare(groups []*group, share uint32) {
 }
 
 // matchesLocality reports whether a locality matches a pattern: "*", "region", "region/*",
-// "region/zone/*", "region/zone/subzone". A part that is missing matches any.
+// "region/zone/*", "region/zone/subzone". A zone or subzone that is missing matches any. A pattern
+// without a region, such as "", matches only localities without one.
 func matchesLocality(pattern string, l mesh.Locality) bool {
 	p := mesh.ParseLocality(pattern)
 	return (p.Region == "*" || p.Region == l.Region) && matchesPart(p.Zone, l.Zone) && matchesPart(p.SubZone, l.SubZone)

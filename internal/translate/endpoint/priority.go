@@ -80,8 +80,8 @@ func (c Caller) failoverLevels(entries []string) []level {
 }
 
 // labelValue returns the value of a label of the caller, or "" if it has none. Labels of topology
-// come from its locality, network and cluster; kubernetes.io/hostname is its node if known. All
-// others are looked up in c.FailoverLabels.
+// come from its locality, network and cluster; kubernetes.io/hostname is its node, if that is
+// known. All others, and kubernetes.io/hostname otherwise, are looked up in c.FailoverLabels.
 func (c Caller) labelValue(name string) string {
 	switch name {
 	case corev1.LabelTopologyRegion:

@@ -14,9 +14,9 @@ func dependsOnNode(svc *mesh.Service) bool {
 	return svc.NodeLocal || svc.TrafficDistribution == corev1.ServiceTrafficDistributionPreferSameNode
 }
 
-// isClusterLocal reports whether callers may only call endpoints of svc in their own cluster: by the
-// mesh's settings (MeshConfig.serviceSettings), or because only those on their own node are called.
-// Nodes of two clusters can have the same name.
+// isClusterLocal reports whether callers may only call endpoints of svc in their own cluster: by
+// the mesh's settings (MeshConfig.serviceSettings), or because only those on their own node are
+// called. Nodes of two clusters can have the same name.
 func isClusterLocal(svc *mesh.Service, settings *snapshot.Settings) bool {
 	return svc.NodeLocal || settings.IsClusterLocal(svc.Host)
 }

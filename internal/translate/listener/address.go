@@ -98,8 +98,9 @@ type binding struct {
 	bound   bool
 }
 
-// parseBind parses the bind address of a Sidecar's egress listener: a Unix domain socket or an IP,
-// which it returns in canonical form. ok is false if no listener can be bound to it.
+// parseBind parses the bind address of a Sidecar's egress listener: a Unix domain socket
+// ("unix://PATH") or an IP, which it returns in canonical form. ok is false for other texts, an IP
+// with a zone, and a path longer than maxSocketPath.
 func parseBind(text string) (address string, ok bool) {
 	if config.IsSocket(text) {
 		return text, len(text)-len(config.SocketPrefix) <= maxSocketPath

@@ -181,8 +181,8 @@ func (b builder) addInspectors(l *listenerv3.Listener, s *Spec) {
 	l.ContinueOnListenerFiltersTimeout = true
 }
 
-// exactBalance returns the configuration with which Envoy assigns each connection to the worker with
-// the fewest. It returns nil for QUIC listeners and for the listener that forwards captured
+// exactBalance returns the configuration with which Envoy assigns each connection to the worker
+// with the fewest. It returns nil for QUIC listeners and for the listener that forwards captured
 // connections to other listeners.
 func exactBalance(s *Spec) *listenerv3.Listener_ConnectionBalanceConfig {
 	if s.QUIC || s.UseOriginalDst {

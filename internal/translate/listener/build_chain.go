@@ -87,9 +87,9 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	return out
 }
 
-// connectionFilters returns the access filters and plugins of a chain with a TCP proxy, in the order
-// in which connections pass them. Access filters are only inbound and at the edge, but not for
-// connections that are passed through.
+// connectionFilters returns the access filters and plugins of a chain with a TCP proxy, in the
+// order in which connections pass them. Access filters are only inbound and at the edge, but not
+// for connections that are passed through.
 func (b builder) connectionFilters(c *Chain) []*listenerv3.Filter {
 	by := new(accessFilters)
 	if b.access != nil && (b.inbound || b.edge) && !c.TCP.PassedThrough {

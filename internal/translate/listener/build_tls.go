@@ -36,8 +36,9 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	}}
 }
 
-// secret returns the SDS config of a secret with an SDS name in t: from t.Provider, under its name
-// without mesh.ExternalPrefix, if it has one, else certificate.Secret.
+// secret returns the SDS config of the secret with an SDS name. If the name begins with
+// mesh.ExternalPrefix and t has a Provider, the Provider serves it under the name without the
+// prefix. Otherwise it is certificate.Secret of the name.
 func (t *TLS) secret(name string) *tlsv3.SdsSecretConfig {
 	external, ok := strings.CutPrefix(name, mesh.ExternalPrefix)
 	if cluster := t.providerCluster(); ok && cluster != "" {
@@ -46,9 +47,10 @@ func (t *TLS) secret(name string) *tlsv3.SdsSecretConfig {
 	return certificate.Secret(name)
 }
 
-// tlsParameters returns the parameters for t.Parameters; nil is Envoy's defaults. For a server these
-// are ciphers and minimum TLS version of the server, else the mesh's (MeshConfig.tlsDefaults), else
-// Envoy's defaults. The maximum version is only the server's, the curves are only the mesh's.
+// tlsParameters returns the parameters for t.Parameters; nil is Envoy's defaults. For a server
+// these are ciphers and minimum TLS version of the server, else the mesh's
+// (MeshConfig.tlsDefaults), else Envoy's defaults. The maximum version is only the server's, the
+// curves are only the mesh's.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	switch t.Parameters {
 	case peerParameters:

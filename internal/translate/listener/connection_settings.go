@@ -21,8 +21,8 @@ import (
 
 // connectionSettings returns a copy of the limits and timeouts of downstream connections
 // (ProxyConfig.connectionSettings), or nil if that is not set. Values that Envoy would refuse are
-// unset; connectionFaults reports them. The defaults of the profile EDGE fill unset values, only
-// for gateways.
+// unset; connectionFaults reports them. If gateway is set and the profile is EDGE, its defaults
+// fill unset values.
 func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.ProxyConfig_ConnectionSettings {
 	in := m.GetDefaultConfig().GetConnectionSettings()
 	if in == nil {

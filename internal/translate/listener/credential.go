@@ -39,8 +39,9 @@ func credentialsOf(v *view.View) credentials {
 	return credentials{}
 }
 
-// credentialsTouched reports whether a change moves the external credentials of a View; s is the
-// snapshot after the change.
+// credentialsTouched reports whether a change of visibility alters the SDS provider from which a
+// View takes external credentials; s is the snapshot after the change. It returns false if the View
+// has no such provider (credentialsOf).
 func credentialsTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	from := credentialsOf(v)
 	return d.ChangesVisibility() && from.provider != (destination.NamedProvider{}) &&
@@ -48,7 +49,7 @@ func credentialsTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 }
 
 // fault returns why external credentials of a server are looked up as Secrets although the mesh has
-// an SDS provider. It returns "" if they are not, and if the server has none.
+// an SDS provider. It returns "" if they are not, and if the server has none or in is nil.
 func (c credentials) fault(in *networking.ServerTLSSettings) string {
 	names := append(slices.Clone(in.GetCredentialNames()), in.GetCredentialName(), in.GetCaCertCredentialName())
 	if c.provider.Fault == "" || !slices.ContainsFunc(names, hasExternalPrefix) {
@@ -82,7 +83,8 @@ func (c credentials) certificate(name string) string {
 }
 
 // trust returns the SDS name of the authorities that belong to the credential with a name in the
-// API. Names that the control plane does not serve are unchanged, unless the credential is external.
+// API. Names that the control plane does not serve are unchanged, unless the credential is
+// external.
 func (c credentials) trust(name string) string {
 	if c.isExternal(name) {
 		return mesh.ExternalTrust(name)
@@ -90,8 +92,8 @@ func (c credentials) trust(name string) string {
 	return secretName(name, mesh.TrustOf)
 }
 
-// authorities is like trust for authorities with a name of their own (caCertCredentialName): if they
-// are external, their server has them under exactly this name.
+// authorities is like trust for authorities with a name of their own (caCertCredentialName): if
+// they are external, their server has them under exactly this name.
 func (c credentials) authorities(name string) string {
 	if c.isExternal(name) {
 		return name
@@ -99,9 +101,9 @@ func (c credentials) authorities(name string) string {
 	return c.trust(name)
 }
 
-// secretName returns part of the SDS name of the Secret or ConfigMap with a name in the API, without
-// mesh.ExternalPrefix. With that prefix, an invalid rest becomes an SDS name that is never served.
-// Other names that the control plane does not serve are unchanged.
+// secretName returns part of the SDS name of the Secret or ConfigMap with a name in the API,
+// without mesh.ExternalPrefix. With that prefix, an invalid rest becomes an SDS name that is never
+// served. Other names that the control plane does not serve are unchanged.
 func secretName(name string, part func(mesh.SecretName) mesh.SecretName) string {
 	rest, external := strings.CutPrefix(name, mesh.ExternalPrefix)
 	if n, ok := mesh.CredentialName(rest); ok {

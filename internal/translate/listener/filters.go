@@ -49,8 +49,8 @@ func (of filterSet) side() plugin.Side {
 // httpFilters returns the HTTP filters of a connection manager, in the order in which requests pass
 // them: gRPC-Web, access filters, faults and CORS. Then follow the filters that routes of the
 // Gateway API configure, the mark of requests, sessions, on-demand discovery and the router. Access
-// filters run only where clients connect to the proxy (of.calledFrom); plugins run between and after
-// them by phase.
+// filters run only where clients connect to the proxy (of.calledFrom); plugins run between and
+// after them by phase.
 func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {

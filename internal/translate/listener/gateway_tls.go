@@ -34,8 +34,8 @@ func handshakeTimeout(configured time.Duration) *durationpb.Duration {
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
 // connections. ISTIO_MUTUAL, and SIMPLE with mesh.WorkloadCredential, use the gateway's own
 // credentials; if it has none, the result names the mesh's, and it adds a Problem. ISTIO_MUTUAL has
-// Envoy's versions and ciphers. It adds another Problem if external credentials cannot come from the
-// mesh's SDS provider.
+// Envoy's versions and ciphers. It adds another Problem if external credentials cannot come from
+// the mesh's SDS provider.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
 	if fault := p.credentials.fault(in); fault != "" {

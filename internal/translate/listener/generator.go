@@ -121,8 +121,9 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 
 // OutboundTouched reports whether a change may alter the result of Outbound; s is the snapshot
 // after the change. It returns true for any change of services, and of other objects that affect
-// the View. VirtualServices matter only with settings for connections or to a View with a Sidecar,
-// DestinationRules only with such settings (rulesTouch). For gateways it is GatewayTouched.
+// the View. VirtualServices matter only if they route TCP or TLS or apply by address
+// (shapesListeners), or if the View has a Sidecar. For DestinationRules rulesTouch decides, for
+// gateways GatewayTouched.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.GatewayTouched(v, s, d)

@@ -32,10 +32,10 @@ func sidecarFields() config.Fields {
 }
 
 // UnhonouredSidecar returns a Warning, without Key and Origin, for each setting of a Sidecar that
-// is not honoured, or cannot take effect. Beside unknown fields these are h2UpgradePolicy of
-// inbound pools, and captureMode NONE of an ingress listener without defaultEndpoint. Where
-// connections are captured, they are also bind addresses of ingress listeners, unless unspecified,
-// and loopback addresses of egress listeners.
+// is not honoured, or cannot take effect. Besides fields that proxies never honour, these are
+// h2UpgradePolicy of inbound pools, and captureMode NONE of an ingress listener without
+// defaultEndpoint. Where connections are captured, they are also bind addresses of ingress
+// listeners, unless unspecified, and loopback addresses of egress listeners.
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {

@@ -65,8 +65,10 @@ func planInbound(v *view.View) *inboundPlan {
 func newInboundPlan(v *view.View) *inboundPlan { return &inboundPlan{peers: peersOf(v)} }
 
 // capturedPorts returns the ports of the workload whose connections are captured, sorted: of the
-// Sidecar's ingress listeners, or if there are none, of services. It plans the ingress listeners
-// that are not captured (p.specs). Without interception it returns nil.
+// Sidecar's ingress listeners, or if there are none, of services. Without interception it returns
+// nil. It plans the ingress listeners that are not captured (p.specs). If the proxies refuse all
+// connections at a port for lack of a certificate (refusesAll), it adds a Problem for each
+// PeerAuthentication.
 func (p *inboundPlan) capturedPorts(v *view.View) []inboundPort {
 	if p.peers.refusesAll() {
 		for _, k := range p.peers.modes.From {
@@ -193,8 +195,10 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	}
 }
 
-// refusal returns a chain that closes plaintext connections to a port where the proxy terminates
-// TLS. Without it they would be forwarded like connections to unknown ports, without certificates.
+// refusal returns a chain that closes the connections to a port which no other chain of the port
+// matches. An example is plaintext where the proxy terminates TLS. Without it they would be
+// forwarded like connections to unknown ports, without certificates. address only determines the
+// name of the chain.
 func refusal(address string, port uint32) Chain {
 	return Chain{
 		Name:  listenerName(address, port) + "_plaintext",

@@ -96,11 +96,12 @@ func (p peers) withMTLS(c *Chain, offers []string) Chain {
 
 // chains returns the chains that a PeerAuthentication mode requires. http and tcp are the chains of
 // plaintext connections; one of them may be nil. DISABLE returns them unchanged. STRICT returns
-// each with mutual TLS, and a chain for clients that offer no ALPN name of the mesh (anyClient), or
-// nil without credentials.
+// each with mutual TLS, and a chain for clients that offer no ALPN name of the mesh (anyClient).
 // PERMISSIVE returns each with mutual TLS and in plaintext, and for tcp also a chain that forwards
-// TLS as bytes. Other match fields are kept. No chain refuses connections: what matches none uses
-// the listener's default chain.
+// TLS as bytes. Without credentials there are none, except for DISABLE.
+//
+// Other match fields are kept. No chain refuses connections: the listener's default chain handles
+// connections that match none.
 func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 	var list []Chain
 	if mode == security.PeerAuthentication_MutualTLS_DISABLE {

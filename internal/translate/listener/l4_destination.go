@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// weighted returns the destinations of a TCP or TLS route of vs for the port of b. The policy is
-// that of the first destination, without its subset if the route has several. Without destinations,
-// connections are refused.
+// weighted returns the destinations of a TCP or TLS route of vs for the port of b, by
+// destination.Shares. The policy is that of the first share, without its subset if the route has
+// several destinations. Without a share, also if all weights are 0, connections are refused.
 func (r *router) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
 	shares := destination.Shares(r.v, vs, routes, b.port.Number)

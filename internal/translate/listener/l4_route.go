@@ -129,7 +129,8 @@ type tcpRoutes struct {
 
 // tcpRoutes returns the destinations of the raw connections of a service port: ranged by the TCP
 // routes for subnets before the first that matches all, rest by that one or else to the service. ip
-// is the address of the listener if it is a single one, which subnets are compared with, or invalid.
+// is the address of the listener if it is a single one, which subnets are compared with, or
+// invalid.
 func (r *router) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
 	for _, vs := range r.rules.rulesFor(b.service.Host) {
@@ -177,8 +178,8 @@ func (r *router) tcpMatch(
 // tlsRoutes returns the destinations of the TLS connections of a service that VirtualServices
 // route, by server name and destination; nil if none does. ip is the address of the listener if it
 // is a single one, else invalid; ranges are the service's. Where routes of the Gateway API have a
-// rule for the port, VirtualServices of lower precedence are not used. faults are Problems of server
-// names that Envoy cannot match.
+// rule for the port, VirtualServices of lower precedence are not used. faults are Problems of
+// server names that Envoy cannot match.
 func (r *router) tlsRoutes(
 	b servicePort,
 	ip netip.Addr,

@@ -89,8 +89,8 @@ func ownRoute(b servicePort) string {
 }
 
 // addTCP makes the service the owner of the connections that match no chain, and adds the chains of
-// its routes by destination. Of a port without a declared protocol, HTTP is routed: at ip, an address
-// of its own, by its own routes; elsewhere by host.
+// its routes by destination. Of a port without a declared protocol, HTTP is routed: at ip, an
+// address of its own, by its own routes; elsewhere by host.
 func (p *chainPlanner) addTCP(d *draft, b servicePort, ip netip.Addr) {
 	if b.protocol == mesh.Auto {
 		first := d.http == nil

@@ -175,7 +175,8 @@ type target struct {
 	host mesh.Hostname
 	// rule is nil if the host has none with settings for TCP connections.
 	rule *snapshot.DestinationRule
-	// service is nil if the host is not a service. A destination without a port refers to its only port.
+	// service is nil if the host is not a service. A destination without a port refers to its only
+	// port.
 	service *mesh.Service
 }
 
@@ -269,9 +270,10 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	return r
 }
 
-// hasTCPSettings reports whether a traffic policy, or a port level setting of it, has settings that
-// TCP listeners honour. If pools is set, any connection pool is such a setting. These settings are
-// a tunnel, a TCP idle timeout, a maximum connection duration, and hashing of the source IP.
+// hasTCPSettings reports whether a traffic policy, which may be nil, or a port level setting of it
+// has settings that TCP listeners honour. If pools is set, any connection pool is such a setting.
+// These settings are a tunnel, a TCP idle timeout, a maximum connection duration, and hashing of
+// the source IP.
 func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
 		tcp := pool.GetTcp()

@@ -197,9 +197,9 @@ func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFi
 }
 
 // newAccessFilters returns the HTTP filters of access policies if in.inside is set, else references
-// to them by ECDS: one, two for plugins of phase AUTHZ, or three for plugins of phase AUTHN. Network
-// filters are never references. Without in.inside, clusters and from are set only if there are
-// network filters.
+// to them by ECDS: one, two for plugins of phase AUTHZ, or three for plugins of phase AUTHN.
+// Network filters are never references. Without in.inside, clusters and from are set only if there
+// are network filters.
 func newAccessFilters(in accessInput) *accessFilters {
 	p, out := in.policies, new(accessFilters)
 	out.customConnections, out.connections = p.connections()

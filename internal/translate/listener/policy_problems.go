@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 )
 
-// policyProblems returns the Problems of a View's policies, except the ones that depend on the ports of
-// the proxies (connectionProblems).
+// policyProblems returns the Problems of a View's policies, except the ones that depend on the
+// ports of the proxies (connectionProblems).
 func (g *Generator) policyProblems(v *view.View) []config.Problem {
 	return slices.Concat(g.authentications.For(v).Problems, g.authorizations.For(v).Problems)
 }

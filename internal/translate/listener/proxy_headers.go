@@ -15,9 +15,11 @@ import (
 // serverName is the default "server" header of responses of workloads and gateways.
 const serverName = "istio-envoy"
 
-// applyProxyHeaders sets in m the headers that the proxy adds to requests and responses
-// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase, server and
-// xForwardedPort. Only inbound ones honour client certificates here; for gateways applyEdge does.
+// applyProxyHeaders sets in m the headers that the proxy adds to requests and responses, by
+// ProxyConfig.proxyHeaders: requestId, preserveHttp1HeaderCase, xForwardedPort and server. Unset
+// ones have Envoy's defaults, except the server header (applyServerHeader). For inbound listeners
+// it also sets how client certificates are forwarded, by default APPEND_FORWARD; for gateways
+// applyEdge does.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {

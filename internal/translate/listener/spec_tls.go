@@ -57,8 +57,8 @@ type SecretProvider struct{ Cluster, Authority string }
 
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
 // from is where external credentials come from, and protocols are the ALPN names. Client
-// certificates are required for MUTUAL and accepted for OPTIONAL_MUTUAL; in other modes the settings
-// for them are ignored. Unknown cipher suites are left out.
+// certificates are required for MUTUAL and accepted for OPTIONAL_MUTUAL; in other modes the
+// settings for them are ignored. Unknown cipher suites are left out.
 func newTLS(in *networking.ServerTLSSettings, from credentials, protocols []string) *TLS {
 	t := &TLS{
 		Certificates: from.certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,

@@ -20,7 +20,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/pgv"
 )
 
-// pack returns m in an Any, with deterministic encoding.
+// pack returns m in an Any, with deterministic encoding. It returns an error if m cannot be
+// encoded.
 func pack(m proto.Message) (*anypb.Any, error) {
 	a := new(anypb.Any)
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {

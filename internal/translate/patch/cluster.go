@@ -84,10 +84,11 @@ func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 // plaintextName is the name of the transport socket that a cluster has by default.
 const plaintextName = "envoy.transport_sockets.raw_buffer"
 
-// mergeClusterSocket merges a transport socket into the cluster's own. If c has
-// transport_socket_matches, it merges the socket only into sockets of the same name: of the
-// matches, and the cluster's own, which is for endpoints that no match selects. It modifies c, and
-// returns an error if no socket has the name or the configs cannot be merged.
+// mergeClusterSocket merges a transport socket into the cluster's own; lists are replaced if lists
+// is set, else appended to. If c has transport_socket_matches, it merges the socket only into
+// sockets of the same name. These are sockets of the matches, and the cluster's own, for endpoints
+// that no match selects. It modifies c, and returns an error if no socket has the name or the
+// configs cannot be merged.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
 	found := len(matches) == 0 ||
@@ -115,9 +116,9 @@ func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, li
 	return nil
 }
 
-// mergeSocket returns dst with src merged into it, including its packed config. If the sockets have
-// different names, or one has no config, it returns a copy of src. It returns an error if the
-// configs cannot be merged.
+// mergeSocket returns dst with src merged into it, including its packed config; lists are replaced
+// if lists is set, else appended to. If the sockets have different names, or one has no config, it
+// returns a copy of src. It returns an error if the configs cannot be merged.
 func mergeSocket(dst, src *corev3.TransportSocket, lists bool) (*corev3.TransportSocket, error) {
 	if dst.GetName() != src.GetName() || dst.GetTypedConfig() == nil || src.GetTypedConfig() == nil {
 		return proto.CloneOf(src), nil

@@ -90,7 +90,7 @@ func (r report) recordOutcome(what *resource.Resource, o *outcome, l *list) {
 }
 
 // recordAddition adds the result of a patch that adds something: an effect if err is nil, otherwise
-// a failure.
+// a failure. r must have an entry for p (expect).
 func (r report) recordAddition(p *patch, err error) {
 	t := tally{applied: 1}
 	if err != nil {

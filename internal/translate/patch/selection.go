@@ -81,8 +81,8 @@ func (p *patch) inContext(c patchContext) bool {
 
 // forCluster returns the patches that match a cluster, or nil if there are none. If the cluster
 // belongs to no service, only matches by name, or without service, subset and port, include it.
-// Clusters of AUTO_PASSTHROUGH gateways belong to the service in their server name. Patches that add
-// clusters are not among them.
+// Clusters of AUTO_PASSTHROUGH gateways belong to the service in their server name. Patches that
+// add clusters are not among them.
 func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	name, err := mesh.ParseClusterName(r.Name)
 	if err != nil {

@@ -72,9 +72,11 @@ func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, er
 	return m, stableError(unknown), nil
 }
 
-// unreadableValue returns an error that explains why a value cannot be parsed; err is protojson's
-// error. The most frequent cause is a type that only Istio's Envoy has, or one of version 2 of
-// Envoy's API. Any other err is returned without protojson's varying spaces.
+// unreadableValue returns an error that explains why a value cannot be parsed; err is
+// protojson's error and is not wrapped. If a type cannot be resolved, the explanation depends
+// on its name: version 2 of Envoy's API, a type that only Istio's Envoy has, or any other type,
+// for which it recommends a TypedStruct. For any other err, the result is its text without
+// protojson's varying spaces.
 func unreadableValue(err error) error {
 	text := stableError(err).Error()
 	_, rest, ok := strings.Cut(text, "unable to resolve \"")

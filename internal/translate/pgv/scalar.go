@@ -72,7 +72,8 @@ func compileMessage(typ protoreflect.MessageDescriptor, rules *validate.MessageR
 	}
 }
 
-// requiredReason returns the reason why a message that is not there is invalid, or "".
+// requiredReason returns the reason why a message that is not there is invalid, or "" if required
+// is false.
 func requiredReason(required bool) string {
 	if required {
 		return "value is required"

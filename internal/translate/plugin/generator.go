@@ -56,8 +56,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) Computed() uint64 { return g.made.Computed() }
 
 // Touched reports whether a change may alter the result of Named; s is the snapshot after the
-// change. It returns true for d.All, and for a change of a plugin of the View or of its pull
-// Secret.
+// change. It returns true for d.All, and for a change of a WasmPlugin or TrafficExtension of the
+// View, or of its pull Secret.
 func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true

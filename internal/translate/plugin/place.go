@@ -75,8 +75,8 @@ type traffic struct {
 // Places are the places of plugins, in the order in which requests pass them.
 type Places = memo.List[Place]
 
-// Of returns the places of the plugins of a View, by phase and, within a phase, by descending
-// priority. It is empty if there are none.
+// Of returns the places of the WasmPlugins and TrafficExtensions of a View, by phase and, within a
+// phase, by descending priority. It is empty if there are none.
 func Of(v *view.View) Places {
 	if v.Key.Plugins.Wasm == "" && v.Key.Plugins.Traffic == "" {
 		return Places{}

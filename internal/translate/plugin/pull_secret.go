@@ -82,8 +82,9 @@ func registryConfig(secret *config.Config) (text, why string) {
 	return string(b), ""
 }
 
-// Problems returns a Warning for each plugin of a snapshot whose pull Secret does not exist or is
-// unusable, or nil. Proxies then handle the module as unavailable.
+// Problems returns a Warning for each WasmPlugin and TrafficExtension of a snapshot whose pull
+// Secret does not exist or is unusable (registryConfig), or nil. Proxies then handle the module as
+// unavailable.
 func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 	for _, kind := range []api.Kind{api.WasmPlugin, api.TrafficExtension} {
 		field := "spec.imagePullSecret"

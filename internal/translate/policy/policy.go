@@ -10,15 +10,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Of returns the policy of the cluster of a port and a subset ("" for the whole host). The result
-// is never nil and has no port level settings.
+// Of returns the policy of the cluster of a port and a subset. For "", and for a subset that rule
+// does not have, it is that of the whole host. mesh and rule may be nil. The result is never nil
+// and has no port level settings.
 //
 // A group of settings (connectionPool, loadBalancer, outlierDetection, tls …) is never merged from
 // two levels: a subset's group replaces the host's group. Port level settings override all four of
 // these groups, even if they leave it unset. If connectionPool or outlierDetection remains unset,
-// the mesh's default applies (MeshConfig.defaultTrafficPolicy). If only port level settings leave
-// tls unset, and the levels' own tls is not ISTIO_MUTUAL, the mode is DISABLE: there is no automatic
-// mutual TLS.
+// the mesh's default applies (MeshConfig.defaultTrafficPolicy). Where port level settings thus
+// remove tls settings other than ISTIO_MUTUAL (optsOutOfMTLS), the mode is DISABLE: there is no
+// automatic mutual TLS.
 func Of(
 	mesh *meshconfig.MeshConfig,
 	rule *networking.DestinationRule,
@@ -103,9 +104,9 @@ type Tunnel struct {
 	Post bool
 }
 
-// TunnelOf returns the tunnel of the cluster of a subset, or of the whole host if subset is "". The
-// result is zero without one. A subset does not inherit the host's tunnel, and port level settings
-// have none.
+// TunnelOf returns the tunnel of the cluster of a subset, or of the whole host if subset is "";
+// rule may be nil. The result is zero without one. A subset does not inherit the host's tunnel, and
+// port level settings have none.
 func TunnelOf(rule *networking.DestinationRule, subset string) Tunnel {
 	policy := rule.GetTrafficPolicy()
 	if subset != "" {

@@ -29,8 +29,9 @@ func (a *anchors) addProblem(field string, s config.Severity, reason string) {
 		config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})
 }
 
-// addCertificates adds the certificates in a PEM text, for the trust domains domains. If one of
-// them is unusable, or there is none, it adds no certificate, and an Error at field.
+// addCertificates adds the certificates in a PEM text, for the trust domains domains; nil sets no
+// limit. If one of them is unusable, or there is none (parseCertificates), it adds no certificate,
+// and an Error at field.
 func (a *anchors) addCertificates(field, text string, domains []string) {
 	found, err := parseCertificates([]byte(text))
 	if err != nil {
@@ -138,9 +139,9 @@ func encodeAnchors(s *snapshot.Settings) []string {
 	return out
 }
 
-// parseCertificates splits a PEM text of certificates of authorities into one text for each. If one
-// of them is unusable, or there is none, it returns an error and no certificate, because half of a
-// bundle would look complete.
+// parseCertificates splits a PEM text of certificates of authorities into one text for each. If a
+// block is not the certificate of an authority, or there is no block, it returns an error and no
+// certificate. Half of a bundle would look complete.
 func parseCertificates(text []byte) ([]string, error) {
 	var list []string
 	for rest := text; ; {

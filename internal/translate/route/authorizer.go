@@ -53,9 +53,9 @@ func (t *translation) authorizerCluster(a *config.Authorizer) string {
 const authorizerTimeout = 10 * time.Second
 
 // authorizerConfig returns the ext_authz filter that has requests checked by cluster, over gRPC or
-// HTTP, within authorizerTimeout. It allows the request headers a.RequestHeaders, and sends up to
-// a.MaxBody bytes of the body, or none for 0. If a has no ResponseHeaders, an HTTP authorizer may
-// add all headers to the request except notAdded.
+// HTTP, within authorizerTimeout. The authorizer receives the headers a.RequestHeaders, or Envoy's
+// choice if there are none, and up to a.MaxBody bytes of the body, or none for 0. If a has no
+// ResponseHeaders, an HTTP authorizer may add all headers to the request except notAdded.
 func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	out := &authzv3.ExtAuthz{TransportApiVersion: corev3.ApiVersion_V3, AllowedHeaders: headerNames(a.RequestHeaders)}
 	if a.MaxBody > 0 {

@@ -44,8 +44,9 @@ type addressEntry struct {
 	address string
 }
 
-// applyByAddress sets n.removesDestination, if some virtual host is named by address, and
-// n.byAddress, if some virtual hosts are replaced and others are not. n.byAddress stays nil for a
+// applyByAddress sets n.removesDestination if routes of the Gateway API apply by address to a
+// service of n, perhaps for other proxies only. It sets n.byAddress if such routes replace some of
+// the virtual hosts with addresses of their own, and not all. n.byAddress stays nil for a
 // RouteConfiguration of one host or of all ports, and for direct proxies (view.IsDirect). It reuses
 // parts of old, which may be nil.
 func (n *plan) applyByAddress(p *planner, old *byAddress) {

@@ -16,7 +16,8 @@ import (
 const faultFilter = "envoy.filters.http.fault"
 
 // newFault translates HTTPFaultInjection; in may be nil. It returns nil if no fault can be
-// injected. A fault without a percentage is never injected.
+// injected. A fault without a percentage (for a delay, also the deprecated percent) is never
+// injected.
 func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{Delay: faultDelay(in.GetDelay()), Abort: faultAbort(in.GetAbort())}
 	if out.Delay == nil && out.Abort == nil {

@@ -19,9 +19,10 @@ type operations struct {
 	authority string
 }
 
-// headerOperations translates Headers. "set" operations come before "add" operations, each in the
-// order of names. Headers that Envoy does not let be changed (isReserved) are omitted. A host that
-// the request operations set or add is returned in authority instead; "set" overrides "add".
+// headerOperations translates Headers; nil has no operations. "set" operations come before "add"
+// operations, each in the order of names. Headers that Envoy does not let be changed (isReserved)
+// are omitted. A host that the request operations set or add is returned in authority instead;
+// "set" overrides "add".
 func headerOperations(h *networking.Headers) operations {
 	var ops operations
 	ops.requestAdd, ops.requestRemove = headerChanges(h.GetRequest())

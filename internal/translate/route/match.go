@@ -103,7 +103,8 @@ func regexMatcher(expression string) *matcherv3.RegexMatcher {
 	return &matcherv3.RegexMatcher{Regex: expression}
 }
 
-// headerMatch returns a matcher of a header by s, or of its presence if s matches any value.
+// headerMatch returns a matcher of a header by s, or of its presence if s is nil or matches any
+// value (stringMatch).
 func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher {
 	if m := stringMatch(s); m != nil {
 		return &routev3.HeaderMatcher{

@@ -232,8 +232,8 @@ func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept 
 	return list
 }
 
-// takesAll reports whether requests to any host are routed, because a virtual host has the domain
-// "*". Hosts that are not encoded do not matter.
+// takesAll reports whether requests to any host are routed, because the virtual host of the host
+// "*" has the domain "*" (hostInput.takesAll). Hosts that are not encoded do not matter.
 func (n *plan) takesAll() bool {
 	for i, h := range n.hosts {
 		if n.encoded[i] != nil && h.takesAll() {

@@ -24,8 +24,8 @@ type rules struct {
 	lengths   []int
 }
 
-// compareRules orders VirtualServices of one host by precedence, as in the View: by ExportRank, then
-// the oldest first.
+// compareRules orders VirtualServices of one host by precedence, as in the View: by ExportRank,
+// then the oldest first.
 func compareRules(a, b *snapshot.VirtualService) int {
 	return cmp.Or(cmp.Compare(a.ExportRank(), b.ExportRank()), config.CompareAge(a.Config, b.Config))
 }

@@ -30,8 +30,9 @@ type hostInput struct {
 	attempts bool
 }
 
-// takesAll reports whether the virtual host has the domain "*", and so matches requests that no
-// other virtual host matches.
+// takesAll reports whether the virtual host is of the host "*" and still has the domain "*". It
+// then matches requests that no other virtual host matches. It returns false for other hosts, also
+// in the form anyHost.
 func (in hostInput) takesAll() bool {
 	return in.names.host == "*" && slices.Contains(without(in.names.domains, in.lost), "*")
 }

@@ -54,8 +54,8 @@ type referencesKey struct{}
 
 // Expected returns the names of secrets that a gateway is certain to request, sorted and without
 // duplicates: the credentials in the servers of the Gateways that select it, with their authorities
-// unless the mode is SIMPLE. It skips invalid names, and external credentials (mesh.ExternalPrefix).
-// It returns nil for other proxies.
+// unless the mode is SIMPLE. It skips invalid names, and external credentials
+// (mesh.ExternalPrefix). It returns nil for other proxies.
 func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 	if p.Type != mesh.RouterProxy {
 		return nil

@@ -8,9 +8,9 @@ import (
 )
 
 // fileSecret returns the Secret of a name that refers to files on the proxy's own disk, or nil for
-// other names. Every proxy may request it, because it contains only the paths. By SDS, unlike in a
-// listener, Envoy watches the files, and a file that cannot be read affects only connections that
-// need it.
+// other names. The system's authorities have the path mesh.DebianRoots. Every proxy may request it,
+// because it contains only the paths. By SDS, unlike in a listener, Envoy watches the files, and a
+// file that cannot be read affects only connections that need it.
 func fileSecret(name string) *tlsv3.Secret {
 	if chain, key, ok := mesh.ParseFileCertificate(name); ok {
 		return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{

@@ -29,9 +29,9 @@ func NewGenerator(may Policy) *Generator {
 	return &Generator{policy: may, secrets: memo.New(newSecret)}
 }
 
-// Scope returns the part of a Key that policies depend on: the namespace, cluster and service
-// account of the proxies, whether these are verified, and which Gateways select them. The Sidecar is part of it
-// only so that the View shares its services with others.
+// Scope returns the part of a Key that policies depend on. It has the namespace, cluster and
+// service account of the proxies, whether these are verified, and which Gateways select them. The
+// Sidecar is part of it only so that the View shares its services with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects: k.ObjectsFor(view.SecretReader),
@@ -61,8 +61,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 }
 
 // Touched reports whether a change may alter a Secret of the View's proxies. It returns true for
-// any change of a Secret or ConfigMap, and of the Gateways and ReferenceGrants that affect the
-// access.
+// d.All and for any change of a ConfigMap or of a Secret, also of a remote cluster. Gateways and
+// ReferenceGrants matter only if they affect the access (affectsAccess).
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true

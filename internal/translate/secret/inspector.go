@@ -35,9 +35,9 @@ type validity struct {
 
 // Problems returns the faults, at the time now, of the Secrets and ConfigMaps of a snapshot that
 // contain credentials or are referenced as such. It adds a Warning for each credential name in
-// Gateways and DestinationRules without an object. Expired certificates are reported as Warnings
-// and still served, as in Istio: peers refuse them. It replaces the verdicts cached in i by the
-// verdicts on these objects.
+// Gateways and DestinationRules without an object. Certificates that have expired or are not valid
+// yet are reported as Warnings and still served, as in Istio: peers refuse them. It replaces the
+// verdicts cached in i by the verdicts on these objects.
 func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Problem {
 	refs := referencesOf(s)
 	known := make(map[*config.Config]verdict)
@@ -90,10 +90,10 @@ func isCredential(c *config.Config) bool {
 	return o.Type == corev1.SecretTypeTLS || slices.ContainsFunc(pairRows(), whole)
 }
 
-// inspect parses an object by the data keys that it has: as a pair, as trusted certificates, or
-// both. Without any known key, a ConfigMap is parsed as trusted certificates, and a Secret by its
-// name: as trusted certificates if the name says so (mesh.CredentialName), otherwise as a pair.
-// Faults of the parts are added to the verdict.
+// inspect parses an object as a pair if it has a data key of one. It parses it as trusted
+// certificates if it has a data key of these, or its name says so (mesh.CredentialName). A
+// ConfigMap is always parsed as trusted certificates, never as a pair. Any other object is parsed
+// as a pair. Faults of the parts are added to the verdict.
 func inspect(c *config.Config) verdict {
 	data := dataOf(c)
 	begun := func(r row) bool { return r.isPresent(data) }

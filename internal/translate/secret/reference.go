@@ -43,9 +43,10 @@ func (r references) includes(k config.Key) bool {
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
-// missing returns a Warning for each field that names a credential without an object in s, or nil.
-// External credentials are left out, because an SDS server of the user may have them. Objects that
-// no proxy may receive are not read (source/credential), so they may exist.
+// missing returns a Warning for each field that names a credential without an object in s, or
+// nil. External credentials are left out, because an SDS server of the user may have them.
+// Objects that no proxy may receive are not read (source/credential), so they are not in s:
+// fields that name them get a Warning too, although the objects may exist.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {

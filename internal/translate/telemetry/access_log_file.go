@@ -22,8 +22,9 @@ import (
 const fileLog = "envoy.access_loggers.file"
 
 // addMeshLogs adds to out the access logs that MeshConfig configures without providers: the file
-// accessLogFile, and the proxy's log service if m.logService is set. Both get requests, connections,
-// and the unmatched connections of listeners, which the service gets as a log of its own name.
+// accessLogFile, and the proxy's log service if m.logService is set. Both get requests,
+// connections, and the unmatched connections of listeners, which the service gets as a log of its
+// own name.
 func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {

@@ -38,9 +38,9 @@ type traceChoice struct {
 
 // addTracing sets the tracing of a side in out. If neither an object nor a default provider
 // configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply, with the tracer of the
-// bootstrap. out.Tracing stays nil if tracing is disabled, or there is no provider for the side or
-// it cannot be used; the latter two are Warnings. SamplesByRequestID is true unless the objects
-// disable it and out.Tracing is set.
+// bootstrap. out.Tracing stays nil if tracing is disabled, or the side has no provider that can be
+// used. An unusable provider is a Warning, and so is none if an entry applies to the side.
+// SamplesByRequestID is true unless the objects disable it and out.Tracing is set.
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
@@ -73,8 +73,8 @@ func (m *builder) addTracing(s side, out *Side) {
 }
 
 // chooseTracing returns the merged entries of all objects that apply to the side; later ones
-// override. any is false if there are neither default providers nor entries, also for the other
-// side. Of several default providers only the first is used, with a Warning.
+// override. any reports whether there are default providers or entries, also for the other side
+// only. Of several default providers only the first is used, with a Warning.
 func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
 		if any {
@@ -148,11 +148,11 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets in t the provider that receives the spans, its maximum tag length if configured,
-// and spans of their own for upstream calls of gateways and for SkyWalking. It adds the provider's
-// cluster to m.out.Clusters. If the provider has its own sampler
-// (samplerOf), it also sets the random sampling to 100 %. If the provider does not exist, does not
-// receive spans or has no service, it adds a Warning and returns false; t is unchanged.
+// setProvider sets in t the provider that receives the spans, and its maximum tag length if
+// configured. It enables own spans for upstream calls of gateways and for SkyWalking, and adds the
+// provider's cluster to m.out.Clusters. If the provider has its own sampler (samplerOf), it also
+// sets the random sampling to 100 %. If the provider does not exist, does not receive spans or has
+// no service, it adds a Warning and returns false; t is unchanged.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {

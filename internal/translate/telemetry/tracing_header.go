@@ -31,9 +31,10 @@ func (m *builder) headersOf(n named, list []*header) []*corev3.HeaderValue {
 	return out
 }
 
-// headerValue returns the value of a header as a format. A variable is read from the control
-// plane's environment. If that is unknown (Features.LookupEnv), the format names the variable,
-// which each proxy then reads from its own. fault is the reason why the variable cannot be used.
+// headerValue returns the value of a header as a format. If the header names a variable, that is
+// read from the control plane's environment. If Features.LookupEnv is nil, the format names the
+// variable, which each proxy then reads from its own. fault is the reason why the variable cannot
+// be used, or "".
 func (m *builder) headerValue(h *header) (value, fault string) {
 	value, name := h.GetValue(), h.GetEnvName()
 	if name != "" {

@@ -28,9 +28,9 @@ func istioTags() [][2]string {
 	}
 }
 
-// dryRunTags returns the tags with the results of AuthorizationPolicies in dry run, for the policies
-// of both actions: the name of the policy that matched, and allowed or denied. Envoy omits a tag
-// whose metadata its RBAC filter has not written.
+// dryRunTags returns the tags with the results of AuthorizationPolicies in dry run, for the
+// policies of both actions: the name of the policy that matched, and allowed or denied. Envoy omits
+// a tag whose metadata its RBAC filter has not written.
 func dryRunTags() []*tracingv3.CustomTag {
 	var list []*tracingv3.CustomTag
 	for _, action := range []string{"allow", "deny"} {

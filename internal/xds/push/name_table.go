@@ -75,8 +75,8 @@ func (t *nameTable) internNames(names []string) ([]string, any) {
 	return l.names, l
 }
 
-// find returns the list of the names that were added to s, and a value that keeps it reachable, or nil
-// for both if the table does not have it. The list must not be changed.
+// find returns the list of the names that were added to s, and a value that keeps it reachable, or
+// nil for both if the table does not have it. The list must not be changed.
 func (t *nameTable) find(s NameSum) ([]string, any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

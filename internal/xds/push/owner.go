@@ -70,10 +70,10 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 	}
 }
 
-// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, whose resources become
-// known (KnownSets), and asks clients to report progress. For FindAcknowledged it adds the client found, or nil, to the events. It
-// records the begin and end of turns in the change log, and sets metrics. Other actions are passed
-// to logRecord.
+// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, whose resources
+// become known (KnownSets), and asks clients to report progress. For FindAcknowledged it adds the
+// client found, or nil, to the events. It records the begin and end of turns in the change log, and
+// sets metrics. Other actions are passed to logRecord.
 func (p *Pusher) carryOut(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.Generate:

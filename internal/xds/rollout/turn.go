@@ -120,9 +120,9 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 // updateProducer schedules the producer's generator if d touches its Product, or if it is busy or
 // has failed. Otherwise only its View moves to the new snapshot; the View stays too if only
 // endpoints changed or the producer has pending work. If the producer is to be scheduled and makes
-// inbound configuration for connected clients, the barrier waits for it. If its looked-up names have
-// more than doubled since they were last pruned, its next run keeps only the needed names. Without
-// connected clients the change only stays pending.
+// inbound configuration for connected clients, the barrier waits for it. If its looked-up names
+// have more than doubled since they were last pruned, its next run keeps only the needed names.
+// Without connected clients the change only stays pending.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() &&

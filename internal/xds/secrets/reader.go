@@ -43,10 +43,11 @@ type Reader struct {
 func New(o Options) *Reader { return &Reader{o: o} }
 
 // AuthorizeKeys reports whether a connecting proxy may be sent private keys (verifiedAccount). It
-// sets p.Account, zero if not, and also p.Keys if an API server can be asked. For a gateway with
-// p.Keys it then waits for the expected certificates, up to the timeout of package credential.
-// Without them the gateway would open its ports without certificates. It logs a proxy whose
-// authenticated identity has another namespace or cluster.
+// sets p.Account, zero if not, and also p.Keys if an API server can be asked. Without one
+// (Options.Config is nil), p.Account has no Cluster. For a gateway with p.Keys it then waits for
+// the expected certificates, up to the timeout of package credential. Without them the gateway
+// would open its ports without certificates. It logs a proxy whose authenticated identity has
+// another namespace or cluster.
 func (r *Reader) AuthorizeKeys(p *mesh.Proxy, h server.Hello) bool {
 	account, verified := r.verifiedAccount(p, h)
 	if !verified && h.Secure && len(h.Identities) > 0 {

@@ -111,9 +111,9 @@ func checkElements(of protoreflect.MessageDescriptor, raw []byte) error {
 }
 
 // countElements returns left minus the number of elements of the encoded message, nested ones
-// included; of packed lists it counts the bytes. It returns errElements if there are more than left,
-// and errDepth if messages are nested deeper than depth. At invalid encoding it stops without an
-// error.
+// included; of packed lists it counts the bytes. It returns errElements if there are more than
+// left, and errDepth if messages are nested deeper than depth. At invalid encoding it stops without
+// an error.
 func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth int) (int, error) {
 	if depth == 0 {
 		return 0, errDepth

@@ -36,9 +36,9 @@ func (r *request) decodeKnown(data mem.BufferSlice) bool {
 	return ok && r.useKnown(known)
 }
 
-// useKnown sets the fields of r to those of k. It returns false, and changes nothing, if the names or
-// versions are not known, the node is malformed, or the client is not a proxy: a Handler needs the
-// whole message.
+// useKnown sets the fields of r from k. It returns false, and changes nothing, if the names or
+// versions are not known or the node is malformed. So it does if the client is not a proxy, because
+// a Handler needs the whole message.
 func (r *request) useKnown(k knownRequest) bool {
 	pusher := r.session.s.pusher
 	if k.node == nil && r.session.nodeID == "" { // the stream is a Handler's, or has no node yet

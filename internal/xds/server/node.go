@@ -14,11 +14,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// parseNode returns the proxy that a node describes. It returns an error if the ID, the namespace or
-// an address is missing or invalid, or a name is too long or not printable. The proxy's addresses are the one in
-// the ID, then INSTANCE_IPS without duplicates. NAMESPACE in the metadata overrides the namespace
-// of the ID, and aliases replace the cluster ID. The result references no memory of the node, most
-// of whose 60 KB are extensions that are the same for all proxies.
+// parseNode returns the proxy that a node describes. It returns an error if the ID, the namespace
+// or an address is missing or invalid, or a name is too long or not printable. The proxy's
+// addresses are the one in the ID, then INSTANCE_IPS without duplicates. NAMESPACE in the metadata
+// overrides the namespace of the ID, and aliases replace the cluster ID. The result references no
+// memory of the node, most of whose 60 KB are extensions that are the same for all proxies.
 func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("node.id is missing in the first request")

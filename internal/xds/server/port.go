@@ -74,9 +74,10 @@ func (p *Port) Protocol() string {
 	return "in plain text"
 }
 
-// ServePorts serves on all ports until ctx ends or a port fails. Then it calls stopping and stops
-// the ports one after another: it waits up to shutdown for the streams of each, before it
-// terminates them. It returns the error of the first port that failed, otherwise nil.
+// ServePorts serves on all ports until ctx ends or a port fails. Then it calls stopping, which must
+// not be nil, and stops the ports one after another. It waits up to shutdown for the streams of
+// each port before it terminates them. It returns the error of the first port that failed,
+// otherwise nil.
 func ServePorts(ctx context.Context, ports []*Port, stopping func(), shutdown time.Duration) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {

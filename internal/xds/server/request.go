@@ -119,9 +119,9 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// decodeMessage decodes a message into r. It copies the message into r.raw, unless all its names and
-// versions are known (decodeKnown). The error is ResourceExhausted for too many names or elements;
-// otherwise it describes the malformed field.
+// decodeMessage decodes a message into r. It copies the message into r.raw, unless all its names
+// and versions are known (decodeKnown). The error is ResourceExhausted for too many names or
+// elements; otherwise it describes the malformed field.
 func (r *request) decodeMessage(data mem.BufferSlice) error {
 	if r.decodeKnown(data) {
 		return nil

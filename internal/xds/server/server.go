@@ -113,9 +113,10 @@ type Server struct {
 
 var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 
-// New returns a Server that refuses streams until SetReady. Missing Logger, Metrics, Clock and
-// SendTimeout (30 s) have defaults. Without Writers, their number is not limited; without
-// Authenticate, identities are the URIs of verified client certificates.
+// New returns a Server that refuses streams until SetReady. If nil, Logger discards, Metrics
+// records nothing, and Clock is the system's; SendTimeout defaults to 30 s. Without Writers, their
+// number is not limited; without Authenticate, identities are the URIs of verified client
+// certificates.
 func New(o Options) *Server {
 	s := &Server{
 		pusher:            o.Pusher,

@@ -234,8 +234,8 @@ func (x *session) readFirst() first {
 
 // admitProxy returns the proxy that the node of a request describes. On a connection with TLS, its
 // Identity is the one that Options.Admit has set, or else the first authenticated identity of the
-// client; Keys is as Options.Keys decides. It refuses an invalid node (InvalidArgument), a proxy that must wait after panics, and a proxy
-// that Options.Admit rejects. The error is a gRPC status.
+// client; Keys is as Options.Keys decides. It refuses an invalid node (InvalidArgument), a proxy
+// that must wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.parseNode(in.node)
 	if err != nil {

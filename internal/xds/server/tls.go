@@ -27,8 +27,9 @@ type TLS struct {
 	TrustDomains func() []string
 }
 
-// Config returns the TLS configuration of a port. It returns an error if Files are not valid. Files
-// are read again whenever they change. Without roots no client certificate is requested.
+// Config returns the TLS configuration of a port. It returns an error if Certificate is not set and
+// Files are not valid. Files are read again whenever they change. The lowest version is TLS 1.2, or
+// MinVersion if that is higher. Without roots no client certificate is requested.
 //
 // A client need not present a certificate, because it may authenticate in another way. A
 // certificate that it presents must be verified, and be an X.509-SVID. An X.509-SVID has exactly

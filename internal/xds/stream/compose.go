@@ -111,9 +111,10 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 	s.everything, s.held = false, nil
 }
 
-// addGroup adds the resources of a group that the wildcard covers to the draft, and returns how many
-// of them the client reported as held. It omits those held in the current version, and freezes those
-// that must wait. On a resumed stream it records clusters that are not held in d.fresh.
+// addGroup adds the resources of a group that the wildcard covers to the draft, and returns how
+// many of them the client reported as held. It omits resources held in the current version, and
+// freezes resources that must wait. On a resumed stream it records clusters that are not held in
+// d.fresh.
 func (s *subscription) addGroup(group *ResourceGroup, d *draft) (found int) {
 	var list []*resource.Resource
 	for _, r := range group.set.List() {

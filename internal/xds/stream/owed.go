@@ -89,7 +89,8 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 }
 
 // holdsAllOwed reports whether the client reported the current version of every name in s.owed, and
-// waits for none of them. It compares whole sets, so it may return false although each name matches.
+// waits for none of them. It compares whole sets, so it may return false although each name
+// matches.
 func (m *Machine) holdsAllOwed(s *subscription) bool {
 	return s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.lists[s.at]) &&
 		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len()

@@ -63,8 +63,8 @@ func (s *ResourceGroup) Set() *resource.Set { return s.set }
 // list must not be changed.
 func (s *ResourceGroup) LookedUpNames() []string { return s.lookedUp }
 
-// commonNames returns the names that were looked up in each ResourceGroup of the list, or nil if the
-// lists of names differ, a ResourceGroup is complete, or there is none.
+// commonNames returns the names that were looked up in each ResourceGroup of the list, or nil if
+// the lists of names differ, a ResourceGroup is complete, or there is none.
 func commonNames(list []*ResourceGroup) []string {
 	if len(list) == 0 {
 		return nil

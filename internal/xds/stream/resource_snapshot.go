@@ -63,8 +63,9 @@ func NewResourceSnapshot(
 }
 
 // BuildResourceSnapshot returns a ResourceSnapshot with the given contents. Without Types it has
-// Envoy's; without EndpointsOf no cluster waits for endpoints. Groups of types that are not in
-// Types are ignored.
+// Envoy's. Without EndpointsOf no cluster waits for endpoints, and without ClustersOf no resource
+// waits for clusters. Groups of types that are not in Types are ignored, as are EmptyCluster and
+// PinnedBy without FetchedOnDemand.
 func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	if c.Types == nil {
 		c.Types = envoyTypes
@@ -208,7 +209,8 @@ func (w *ResourceSnapshot) isKnown(at int, name string) bool {
 }
 
 // lookedUpNames returns the names that each ResourceGroup of the type at an index has looked up,
-// sorted. It returns nil if w is nil, a ResourceGroup is complete, or they looked up different names.
+// sorted. It returns nil if w is nil, a ResourceGroup is complete, or they looked up different
+// names.
 func (w *ResourceSnapshot) lookedUpNames(at int) []string {
 	if w == nil {
 		return nil

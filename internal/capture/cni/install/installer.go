@@ -34,7 +34,8 @@ type Installer struct {
 	changed        bool                      // the running installAll has written a file
 }
 
-// New returns an Installer and registers its metrics. It fails if the options are invalid.
+// New returns an Installer, and registers its metrics if o.Metrics is set. It fails if the options
+// are invalid.
 func New(o Options, log *slog.Logger) (*Installer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -12,8 +12,9 @@ import (
 )
 
 // kubeconfig returns a kubeconfig of the installer's own service account with its current token. It
-// cannot refer to the token's file, because the plugin runs outside of the pod. It returns an error
-// if the token cannot be read, or the API server's CA unless AcceptAnyCertificate is set.
+// cannot refer to the token's file, because the plugin runs outside of the pod. The API server's CA
+// is in CAFile, by default ca.crt of the service account. It returns an error if the token cannot
+// be read, or the CA unless AcceptAnyCertificate is set.
 func (o Options) kubeconfig() ([]byte, error) {
 	cluster := &clientcmdapi.Cluster{Server: o.Server, InsecureSkipTLSVerify: o.AcceptAnyCertificate}
 	if !o.AcceptAnyCertificate {

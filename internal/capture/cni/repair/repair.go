@@ -40,7 +40,7 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
-// DefaultOptions returns Istio's defaults, which repair nothing.
+// DefaultOptions returns Istio's defaults, for which Enabled returns false.
 func DefaultOptions() Options {
 	return Options{
 		LabelKey: "cni.istio.io/uninitialized", LabelValue: "true", InitContainer: "istio-validation", ExitCode: 126,
@@ -65,10 +65,11 @@ type repairer struct {
 	reporter       *reporter
 }
 
-// Run repairs pods of the node, selected by o.LabelSelector and o.FieldSelector, until ctx ends, and
-// then returns nil. Without o.Node these are pods of all nodes. installedSince returns since when the
-// plugin is installed, and whether it is. A pod that cannot be repaired is logged and retried with
-// backoff. It returns an error for an invalid FieldSelector.
+// Run deletes broken pods of the node or, without o.DeletePods, labels them, whatever Enabled
+// returns, until ctx ends. Without o.Node these are pods of all nodes; o.LabelSelector and
+// o.FieldSelector restrict them. installedSince returns since when the plugin is installed, and
+// whether it is; a failed pod is logged and retried with backoff. Run returns nil when ctx has
+// ended, and an error for an invalid FieldSelector.
 func Run(
 	ctx context.Context, o Options, client kubernetes.Interface,
 	installedSince func() (time.Time, bool), log *slog.Logger,

@@ -38,9 +38,9 @@ type File struct {
 	Text []byte
 }
 
-// ReadFiles reads for each path a file, all manifests below a directory in the order of their paths,
-// or standard input ("-"). Below a directory, hidden files and files other than .yaml, .yml and
-// .json are ignored. It returns an error for more than maxStdin bytes of standard input.
+// ReadFiles reads for each path a file, all manifests below a directory in the order of their
+// paths, or standard input ("-"). Below a directory, hidden files and files other than .yaml, .yml
+// and .json are ignored. It returns an error for more than maxStdin bytes of standard input.
 func ReadFiles(paths []string, stdin io.Reader) ([]File, error) {
 	var list []File
 	for _, path := range paths {
@@ -123,8 +123,8 @@ func (o *Objects) addManifest(name string, text []byte) {
 }
 
 // Overlay returns the objects of o and change, without the deleted objects. If both have an object,
-// that of change is used; an object that is broken in change stays as in o. The Problems and the
-// broken keys of both are kept. o and change are not modified.
+// that of change is used; an object that is broken in change stays as in o. The Problems of both
+// are kept, and their broken keys except the deleted ones. o and change are not modified.
 func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
 	next := &Objects{
 		List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{},

@@ -19,7 +19,7 @@ type Options struct {
 
 // Compare returns the effect of replacing the objects before by the objects after. It returns an
 // error if the MeshConfig is invalid. Proxies that only one of the states has are named and not
-// compared. Proxies that o.Includes does not accept are left out.
+// compared. Proxies that o.Includes does not accept are left out; if it is nil, all are included.
 func Compare(before, after *Objects, o Options) (*diff.Report, error) {
 	m, err := NewMesh(o.MeshConfig)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // tlsModeLabel is the label with which injection marks a pod whose sidecar accepts mutual TLS.
 const tlsModeLabel = "security.istio.io/tlsMode"
 
-// ReadRunning returns the objects of the files that ReadFiles reads, as if a cluster ran them: with a
-// Pod for each workload, as ReadWorkloads, and with addresses, as SetAddresses.
+// ReadRunning returns the objects of the files that ReadFiles reads, as if a cluster ran them: with
+// a Pod for each workload, as ReadWorkloads, and with addresses, as SetAddresses.
 func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
 	o, err := ReadWorkloads(paths, stdin)
 	if err != nil {
@@ -71,8 +71,8 @@ func (o *Objects) addTemplates(f File) {
 }
 
 // SetAddresses sets the missing addresses of Pods and Services in states of a mesh, in the order of
-// their keys. An object has the same address in all states. Pods that get one are running and ready,
-// and accept mutual TLS unless they have no sidecar: in the host network, or if their label
+// their keys. An object has the same address in all states. Pods that get one are running and
+// ready, and accept mutual TLS unless they have no sidecar: in the host network, or if their label
 // sidecar.istio.io/inject is "false", or without the label their annotation of that name.
 func SetAddresses(states ...*Objects) {
 	keys := map[config.Key]bool{}

@@ -11,8 +11,9 @@ import (
 )
 
 // NewTransport returns a transport for a registry's HTTP client with the TLS settings, which may
-// have a client certificate that changes. It uses the proxy that the environment names, and HTTP/2
-// with TLS. Up to MaxConcurrent requests at a time reuse their connections.
+// have a client certificate that changes. If they are nil, Go's defaults apply. It uses the proxy
+// that the environment names, and HTTP/2 with TLS. Up to MaxConcurrent requests at a time reuse
+// their connections.
 func NewTransport(security *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: security, ForceAttemptHTTP2: true,

@@ -30,7 +30,8 @@ type message struct {
 	Tags                 map[string]string `json:"tags"`
 }
 
-// Limits of one message. A larger one is refused as a whole.
+// Limits of one message. A message beyond one of the first three is refused as a whole, a route
+// longer than maxRoute alone.
 const (
 	maxURIs  = 1000
 	maxTags  = 64

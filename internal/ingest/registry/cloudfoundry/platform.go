@@ -75,8 +75,9 @@ const messageQueue = 1 << 17
 // Watch implements adapter.Platform. It blocks and always returns an error: if it cannot connect or
 // subscribe, if the connection is lost, or when ctx ends. Calls must not overlap.
 //
-// The first call reports Synced after one interval of registrations. Later ones first report all
-// known routes, whose registrations get their whole lifetime again, and Synced at once.
+// It first reports all routes that are known from earlier calls, whose registrations get their
+// whole lifetime again. It reports Synced after one interval of registrations, or at once if an
+// earlier call has reported it.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	w := &watch{
 		Platform: p, sink: sink, messages: make(chan *nats.Msg, messageQueue),

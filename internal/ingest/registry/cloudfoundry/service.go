@@ -125,9 +125,9 @@ func (s *Settings) newInstance(i *instance) adapter.Instance {
 	return x
 }
 
-// labelsOf returns the tags of an instance that are valid labels, and labels for its other
-// properties unless there are tags with these names. Empty and invalid values are left out. The
-// label "app" is the tag "app", or else the tag app_name.
+// labelsOf returns the tags of an instance that are valid labels, also empty ones, and labels for
+// its other properties unless there are tags with these names. Invalid values, and properties that
+// are empty, are left out. The label "app" is the tag "app", or else the tag app_name.
 func labelsOf(i *instance) map[string]string {
 	labels := make(map[string]string, len(i.tags)+6)
 	for k, v := range i.tags {

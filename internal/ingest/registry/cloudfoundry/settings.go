@@ -91,9 +91,9 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateServer returns an error unless text is the URL of a NATS server. The error does not
-// contain credentials that the text may have. A path or query is refused, and so are credentials in
-// the URL.
+// validateServer returns an error unless text is nats://HOST or tls://HOST, with or without a port.
+// A path or query is refused, and so are credentials in the URL. The error does not contain
+// credentials that the text may have.
 func validateServer(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // testPassThrough checks that events of another source, mixed with the Objects, pass unchanged and
-// in order, and runs checkBeforeSynced. It is skipped for a registry without shared input.
+// in order, and runs checkBeforeSynced. It is skipped unless the Fixture sets PassesThrough.
 func (s suite) testPassThrough(t *testing.T) {
 	if !s.PassesThrough {
 		t.Skip("the registry has no input that others share")

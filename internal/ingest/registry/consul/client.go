@@ -56,9 +56,10 @@ func DefaultSettings() Settings {
 	return Settings{Interval: 2 * time.Second, Domain: DefaultDomain, Queries: 128}
 }
 
-// Validate returns an error that names each invalid flag, or nil. It opens no connection. Names of
-// datacenters and peers must be labels of DNS, and distinct, also from the own datacenter. The
-// interval and the number of queries must be positive.
+// Validate returns an error that names each invalid flag, or nil, and opens no connection. The URL
+// must be valid (parseURL), and the domain a DNS name in lower case. Names of datacenters and peers
+// must be labels of DNS, and distinct, also from the own datacenter. The interval and the number of
+// queries must be positive.
 func (s Settings) Validate() error {
 	var errs []error
 	if _, err := s.parseURL(); err != nil {
@@ -113,9 +114,9 @@ const reservedConnections = 3
 const maxAnswer = 256 << 20
 
 // newClient returns a client that opens at most Queries+reservedConnections connections, and opens
-// none yet. It returns an error for an invalid URL or an unreadable CA file. It changes s.Namespace
-// to the namespace that the library determines from its environment variables, since objects need
-// it too.
+// none yet. It returns an error for an invalid URL or an unreadable CA file. If s.Namespace is
+// empty, it becomes the namespace in the environment variables of Consul's library, since objects
+// need it too.
 func (s *Settings) newClient() (*api.Client, error) {
 	u, err := s.parseURL()
 	if err != nil {

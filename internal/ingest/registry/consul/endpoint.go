@@ -81,8 +81,8 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 }
 
 // newEndpoint returns the endpoint of an instance without a port. own are the labels that the
-// instance declares, to which labels of its topology are added. Without a region, the locality is
-// the peer's name, or the datacenter if there are several. The network is the meta's, else the
+// instance declares, to which labels of its topology are added. If i has no region, the region is
+// the peer's name, or the datacenter if other ones are read. The network is the meta's, else the
 // node's, else that of the address. TLS follows the label of the TLS mode, else a service account
 // in the meta; health follows the labels, then the checks (setHealth).
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {

@@ -50,8 +50,8 @@ func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
 	return changed
 }
 
-// set stores an instance that a server lists, which ends its hold. If the instance is new or
-// differs, it adds the application to changed. Instances are compared as a whole.
+// set stores an instance that a server lists, which ends its hold. If the instance is new, was held
+// or differs, it adds the application to changed. Instances are compared as a whole.
 func (t *table) set(i instance, changed map[string]bool) {
 	i.Action = ""
 	known := t.instances[i.key()]
@@ -64,7 +64,8 @@ func (t *table) set(i instance, changed map[string]bool) {
 
 // applyList applies a list of all instances and stores the listed ones, which are no longer held.
 // Instances that are not listed are held from now on, and removed when expire permits it. It
-// returns the names of the applications whose instances changed or became held.
+// returns the names of the applications with instances that changed, were removed, or are held or
+// no longer held.
 func (t *table) applyList(listed []instance, now time.Time) (changed map[string]bool) {
 	changed = map[string]bool{}
 	isListed := make(map[key]bool, len(listed))
@@ -82,10 +83,10 @@ func (t *table) applyList(listed []instance, now time.Time) (changed map[string]
 	return changed
 }
 
-// expire removes held instances whose lease has passed since they were last listed, and returns the
-// names of their applications. Running instances would have registered again in that time. While
-// more than half of all instances are held, it removes none: the server is still missing
-// registrations.
+// expire removes held instances whose lease has passed since the first list without them, and
+// returns the names of their applications. Running instances would have registered again in that
+// time. While more than half of all instances are held, it removes none: the server is still
+// missing registrations.
 func (t *table) expire(now time.Time) (changed map[string]bool) {
 	changed = map[string]bool{}
 	if held := t.held(); held == 0 || held > len(t.instances)/2 {

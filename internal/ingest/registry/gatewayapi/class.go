@@ -82,10 +82,10 @@ func (c *Converter) flushClass(out mesh.Batch, class string) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, problems)
 }
 
-// checkClassParameters returns the verdict about spec.parametersRef of a class, and the ConfigMap
-// that it names, if it names one. The verdict fails if gateways of the class are not deployed, the
-// namespace is missing or there are no usable overlays (overlaysFault). It passes without a
-// parametersRef.
+// checkClassParameters returns the verdict about spec.parametersRef of a class, and the key of the
+// ConfigMap with its name. The verdict fails, without a key, if gateways of the class are not
+// deployed or the namespace is missing. It also fails if there are no usable overlays
+// (overlaysFault). It passes, without a key, if there is no parametersRef.
 func (c *Converter) checkClassParameters(info classInfo) (verdict, []config.Key) {
 	ref := config.Spec[*gatewayv1.GatewayClass](info.object).Spec.ParametersRef
 	if ref == nil {

@@ -126,7 +126,7 @@ func (c *Converter) deployment(g *gateway) *Deployment {
 // servicePorts returns the ports that the Service of a deployed Gateway needs for the accepted
 // listeners that do not conflict, sorted by number: for the first listener of each port and
 // transport. With http3, the first HTTPS listener of a port also has a UDP port, unless another
-// listener has it. The port for readiness is left out, because the Service has it anyway.
+// listener has it. The TCP port for readiness is left out, because the Service has it anyway.
 func (g *gateway) servicePorts(http3 bool) []ServicePort {
 	var list []ServicePort
 	seen, names := map[transport]bool{{port: readinessPort}: true}, map[string]bool{readinessName: true}

@@ -210,8 +210,8 @@ func (c *Converter) resolveBackendTLS(out *resolvedBackend, object *config.Confi
 
 // backendService returns the service of a usable XBackend, which proxies resolve by DNS, and its
 // shard. It has the port backendPort and, without a declared protocol, grpcBackendPort for gRPC,
-// both with the XBackend's port as target. It is visible only in the namespaces of the Gateways
-// that accepted a route to it.
+// both with the XBackend's port as target. It is visible only in the namespaces of parents, the
+// Gateways that accepted a route to it, which must not be empty.
 func (c *Converter) backendService(object *config.Config, parents []poolParent) (*mesh.Service, *mesh.Shard) {
 	spec := config.Spec[*gatewayx.XBackend](object).Spec
 	protocol, _ := backendProtocol(spec.Protocol, false)

@@ -59,9 +59,9 @@ func (r *routeReader) destinations(
 }
 
 // addBackend moves the filters o of a rule's only backend to the rule's filters, except header
-// modifiers, which apply after the rule's header modifiers. If both have a filter that cannot be
-// applied twice, it fails o.supported and moves nothing. A CORS filter replaces the rule's. Mirrors
-// are added to the rule's mirrors, and a blocking filter blocks the rule.
+// modifiers, which apply after the rule's header modifiers. If both have a redirect or rewrite, or
+// both an ExternalAuth, it fails o.supported and moves nothing. A CORS filter replaces the rule's.
+// Mirrors are added to the rule's mirrors, and a blocking filter blocks the rule.
 func (f *filters) addBackend(at string, o *filters) {
 	switch {
 	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil),

@@ -99,8 +99,9 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 }
 
 // filterTextFault returns a failed verdict if a header modifier, redirect or rewrite has a control
-// character, other than a tab, in a value, path or name, or an empty name to remove. One of them
-// would make Envoy reject the whole RouteConfiguration. at is the path of the filter.
+// character, other than a tab, in a header value, a path or the name of a header to remove. It also
+// does so for an empty name to remove. One of them would make Envoy reject the whole
+// RouteConfiguration. at is the path of the filter.
 func filterTextFault(at string, f gatewayv1.HTTPRouteFilter) (v verdict) {
 	check := func(field, text string) {
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
@@ -244,8 +245,8 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 
 // pathReplacement returns the regular expression and substitution for a change of the path of
 // requests that match m; backslashes in the replacement are escaped. The verdict fails, with empty
-// texts, for a prefix replacement if m is not a prefix, and for unknown modifiers. An empty
-// replacement becomes "/" where needed.
+// texts, for a prefix replacement if m is not a prefix, and for modifiers that are unknown or lack
+// their value. An empty replacement becomes "/" where needed.
 func pathReplacement(
 	p *gatewayv1.HTTPPathModifier,
 	m httpMatch,
@@ -268,9 +269,10 @@ func pathReplacement(
 	}
 }
 
-// setRedirect sets the redirect of route to, or in x its change of the path, for match m. The
-// status is 302 by default. Without a port it is the default port of the new scheme, or without a
-// scheme the request's port. The verdict fails for unsupported changes of the path.
+// setRedirect sets the redirect of route to for match m, with the status 302 by default. It sets a
+// new path in the redirect, but the replacement of a prefix in x. Without a port it is the default
+// port of the new scheme, or without a scheme the request's port. The verdict fails for unsupported
+// changes of the path.
 func setRedirect(
 	to *networking.HTTPRoute,
 	x *config.HTTPExtension,

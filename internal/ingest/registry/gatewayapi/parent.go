@@ -61,8 +61,8 @@ func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool
 	return k, true
 }
 
-// routeParents returns the keys of all parents of a route, without duplicates, and defaultParent if
-// it uses default Gateways. It returns nil if c is nil.
+// routeParents returns the keys of all parents of a route that are of supported kinds (parentKey),
+// without duplicates, and defaultParent if it uses default Gateways. It returns nil if c is nil.
 func routeParents(c *config.Config) []config.Key {
 	if c == nil {
 		return nil

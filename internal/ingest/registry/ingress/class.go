@@ -38,8 +38,9 @@ func settingsOf(m *meshconfig.MeshConfig) settings {
 // IsServed reports whether the mesh serves an Ingress. class is the IngressClass that it names, or
 // nil if it names none or the class does not exist.
 //
-// The annotation kubernetes.io/ingress.class takes precedence over the class. An Ingress with
-// neither is served only in mode DEFAULT, which is for clusters without another ingress controller.
+// The annotation kubernetes.io/ingress.class, which must equal MeshConfig.ingressClass, takes
+// precedence over class, whose controller must be Istio's. An Ingress with neither is served only
+// in mode DEFAULT, and no Ingress in modes other than DEFAULT and STRICT.
 func IsServed(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
 	return settingsOf(m).isServed(ingress, class)
 }

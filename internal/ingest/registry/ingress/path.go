@@ -69,8 +69,9 @@ func (p path) compare(o path) int {
 	}
 }
 
-// matches returns the equivalent matches of an HTTPRoute, nil if p matches all requests. A prefix
-// consists of whole path elements: "/a" matches "/a" and "/a/b", but not "/ab".
+// matches returns the equivalent matches of an HTTPRoute, nil for a path of length 0, which matches
+// all requests. A prefix consists of whole path elements: "/a" matches "/a" and "/a/b", but not
+// "/ab". The prefix "/" has one match.
 func (p path) matches() []*networking.HTTPMatchRequest {
 	uri := func(m *networking.StringMatch) *networking.HTTPMatchRequest {
 		return &networking.HTTPMatchRequest{Uri: m}

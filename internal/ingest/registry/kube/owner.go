@@ -10,10 +10,10 @@ import (
 )
 
 // ownerOf returns the name of the workload that created a pod: its controller, but the Deployment
-// of a ReplicaSet, and the CronJob of a Job. The names are derived without lookup: a ReplicaSet's
-// name is that of its Deployment and the hash in a label of the pod. Without that label it is the
-// ReplicaSet. A pod without a controller is its own owner. The label service.istio.io/workload-name
-// overrides everything.
+// of a ReplicaSet, OpenShift's DeploymentConfig of a ReplicationController, and the CronJob of a
+// Job. The names are derived without lookup: a ReplicaSet's name is that of its Deployment and the
+// hash in a label of the pod. Without that label it is the ReplicaSet. A pod without a controller
+// is its own owner. The label service.istio.io/workload-name overrides everything.
 func ownerOf(pod *corev1.Pod, podName string, labels map[string]string) string {
 	if named := labels[label.ServiceWorkloadName.Name]; named != "" {
 		return named

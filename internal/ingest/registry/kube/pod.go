@@ -271,8 +271,9 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// newWorkload returns the workload of a pod. Its locality and network come from the pod's labels,
-// or else from its node and its address.
+// newWorkload returns the workload of a pod. Its locality is that of its labels or else of its node
+// (localityOf). Its network is that of its labels, else of the cluster, else of its first address
+// (networkOf).
 func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {

@@ -56,9 +56,9 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 }
 
 // Watch implements adapter.Platform. It subscribes to all services, applies what the server pushes,
-// and lists the services after each interval. It tries each server once, beginning with the one
-// after that of the last call. It returns an error if no server answers, if the server ends the
-// connection or asks for another one, or when ctx ends.
+// and lists the services after each interval. It tries each server at most once until one has
+// synced, beginning with the one after that of the last call. It returns an error if no server
+// answers, if the server ends the connection or asks for another one, or when ctx ends.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return p.servers.Try(ctx, func(server string) (synced bool, err error) {
 		return p.watchServer(ctx, server, sink)

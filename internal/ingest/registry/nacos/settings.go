@@ -57,9 +57,9 @@ const flagPrefix = "nacos"
 // portOffset is the difference of the ports of gRPC and HTTP.
 const portOffset = 1000
 
-// Validate returns an error that names each invalid flag, or nil. It opens no connection. Groups
-// and servers are required, with valid addresses. The interval must be positive; HoldTime may be 0
-// but not negative.
+// Validate returns an error that names each invalid flag, or nil, and opens no connection. Groups
+// and servers are required, with valid addresses (grpcAddress). The interval must be positive;
+// HoldTime may be 0 but not negative. TLS files need TLS, and a certificate needs its key.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

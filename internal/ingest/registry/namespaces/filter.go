@@ -57,7 +57,8 @@ func New(o Options) *Filter {
 
 // Convert removes the objects of unselected namespaces from the batch. It inserts upserts of all
 // objects of namespaces that become selected, and deletions for namespaces that become unselected.
-// Namespaces, cluster-wide objects and objects of sources that are not filtered pass.
+// Namespaces, cluster-wide objects, objects of sources that are not filtered, and all events
+// without an object pass.
 func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -169,10 +170,10 @@ func (f *Filter) selects(n *namespace) bool {
 		slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
 }
 
-// setSelectors replaces the selectors, for no list by none, and appends the events of changed
-// selections. If any selector is invalid, it keeps the previous selectors, as in Istio. It appends
-// an event with the Problems, with source as Source, if they differ from the last ones; valid
-// selectors clear them.
+// setSelectors replaces the selectors by list, and appends the events of changed selections. An
+// empty list selects every namespace. If any selector is invalid, it keeps the previous selectors,
+// as in Istio. It appends an event with the Problems, with source as Source, if they differ from
+// the last ones; valid selectors clear them.
 func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.LabelSelector) mesh.Batch {
 	next, wrong := parseSelectors(list)
 	if !slices.Equal(f.wrong, wrong) {

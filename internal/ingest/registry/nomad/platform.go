@@ -66,9 +66,9 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 }
 
 // Watch implements adapter.Platform. It reads all services, and then follows the events of all
-// namespaces. It tries each address once, beginning with the one after that of the last call. It
-// returns an error if no agent can be read, if the stream of events ends, if the servers may have
-// lost data, or when ctx ends.
+// namespaces. It tries each address at most once until one has synced, beginning with the one after
+// that of the last call. It returns an error if no agent can be read, if the stream of events ends,
+// if the servers may have lost data, or when ctx ends.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return p.agents.Try(ctx, func(address string) (synced bool, err error) {
 		return p.watchAgent(ctx, address, sink)

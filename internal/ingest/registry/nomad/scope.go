@@ -83,8 +83,8 @@ func (l *listing) readServices(ctx context.Context, c *client, namespace string,
 	return nil
 }
 
-// readService reads the registrations of a service. It returns an error if no agent answers;
-// registrations that are malformed make the service unreadable instead.
+// readService reads the registrations of a service. It returns an error if the request fails
+// (client.get); registrations that are malformed make the service unreadable instead.
 func readService(ctx context.Context, c *client, namespace, name string) (*service, error) {
 	body, index, err := c.get(ctx, pathService+url.PathEscape(name), namespace)
 	if err != nil {
@@ -95,9 +95,9 @@ func readService(ctx context.Context, c *client, namespace, name string) (*servi
 }
 
 // mayHaveLost returns why the servers that answered with next may have lost data that they had at
-// last, or nil. The index of the services only grows, and a registration keeps its ID and index of
-// creation. A single registration that is still listed shows that nothing was lost; without known
-// ones it returns nil.
+// last, or nil. The reasons are an index of the services that is lower than before, or known
+// registrations of which none is listed with its ID and index of creation. It returns nil if
+// nothing was read before.
 func (s *scope) mayHaveLost(next *listing) error {
 	if s.last == nil {
 		return nil

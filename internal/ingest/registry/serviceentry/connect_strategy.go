@@ -11,7 +11,7 @@ import (
 const raceFirstConnect = "RACE_FIRST_TCP_CONNECT"
 
 // racesAddresses reports whether mesh.ConnectStrategyAnnotation of the object has the value
-// raceFirstConnect. Other values are a Problem.
+// raceFirstConnect. An empty value counts as no annotation; other values are a Problem.
 func (r *reader) racesAddresses() bool {
 	value := r.object.Annotations[mesh.ConnectStrategyAnnotation]
 	if value == "" || strings.EqualFold(value, raceFirstConnect) {

@@ -187,8 +187,8 @@ func localityOf(field string, labels map[string]string) mesh.Locality {
 	return mesh.ParseLocality(named)
 }
 
-// usesMutualTLS reports whether callers must use mutual TLS: as the label
-// security.istio.io/tlsMode says or, without the label, if a service account is set.
+// usesMutualTLS reports whether callers must use mutual TLS: whether the label
+// security.istio.io/tlsMode is "istio" or, without the label, a service account is set.
 func usesMutualTLS(serviceAccount string, labels map[string]string) bool {
 	if mode, given := labels[label.SecurityTlsMode.Name]; given {
 		return mode == "istio"

@@ -163,10 +163,10 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 	return list
 }
 
-// validPorts returns the valid ports. Invalid and duplicate ones are left out with a Problem, and
-// with DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown protocol is a Warning, and
-// proxies detect it. A target port defaults to the port; with NONE, it overrides the port that the
-// caller dialed.
+// validPorts returns the valid ports. Ports with an invalid number or that of an earlier port are
+// left out with a Problem, and with DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown
+// protocol is a Warning, and proxies detect it. A target port defaults to the port; with NONE, it
+// overrides the port that the caller dialed.
 func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 	list := make([]mesh.Port, 0, len(spec.GetPorts()))
 	for i, p := range spec.GetPorts() {

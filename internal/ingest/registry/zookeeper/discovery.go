@@ -37,8 +37,8 @@ const (
 
 // parseInstance reads the content of an instance's node. service is the name of its parent. The
 // error names the invalid parts; the registration may have endpoints nevertheless, and cannot be
-// used only if it has none. An instance that is disabled, or whose status is neither UP nor
-// OUT_OF_SERVICE, is Unhealthy; OUT_OF_SERVICE is Draining.
+// used only if it has none. An instance that is disabled, or declares another status than UP and
+// OUT_OF_SERVICE, is Unhealthy. OUT_OF_SERVICE and a weight of 0 are Draining.
 func parseInstance(service string, content []byte) (registration, error) {
 	var c curatorInstance
 	if err := json.Unmarshal(content, &c); err != nil {

@@ -50,10 +50,10 @@ func DefaultSettings() Settings {
 // minSessionTimeout is the shortest session timeout. The library sends a ping three times in it.
 const minSessionTimeout = time.Second
 
-// Validate returns an error that names each invalid flag, or nil. It opens no connection. At least
+// Validate returns an error that names each invalid flag, or nil, and opens no connection. At least
 // one server, as host:port, and one root are required, and no root may contain the other. Roots are
 // absolute paths without a slash at the end. The session timeout must be at least
-// minSessionTimeout.
+// minSessionTimeout, and TLS files need TLS.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

@@ -46,9 +46,10 @@ func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]c
 // yet.
 func (h *SecretHold) StartHolding() { h.objects.Start() }
 
-// Convert removes objects that must wait for their Secret from the batch, and appends objects whose
-// wait has ended. Events of SecretSettled are removed too. It calls h.want if the named Secrets
-// changed, and forgets Secrets that no object names any longer.
+// Convert returns batch without the objects that must wait for their Secret, and appends objects
+// whose wait has ended. An upsert of the Secret, which stays, and an event of SecretSettled, which
+// is removed, end the wait. It calls h.want if the named Secrets changed, and forgets Secrets that
+// no object names any longer.
 func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.namedSecrets()

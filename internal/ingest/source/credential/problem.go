@@ -15,8 +15,8 @@ import (
 const serviceAccount api.Kind = "ServiceAccount"
 
 // problemEvents returns the events for Problems of accounts and watches that appeared, changed or
-// were resolved since the last call, and records them as sent. s.mu must be held. A watch has a
-// Problem only while it is needed.
+// were resolved since the last call. It records them as sent. A watch has a Problem only while one
+// of its objects is requested other than as a fallback. s.mu must be held.
 func (s *Source) problemEvents() mesh.Batch {
 	now, origin := map[string][]config.Problem{}, ""
 	if s.o.Cluster != "" {

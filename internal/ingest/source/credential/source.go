@@ -90,7 +90,8 @@ type expectation struct {
 var _ source.Source = (*Source)(nil)
 
 // New returns a Source without requests. It sends nothing to the API server before Run. Reach
-// defaults to Names, Recheck to 2 s, Linger to 1 min.
+// defaults to Names, Recheck to 2 s, Linger to 1 min, Now to time.Now. Client, Log and Failed may
+// be nil.
 func New(o Options) *Source {
 	o.Reach = cmp.Or(o.Reach, Names)
 	o.Recheck, o.Linger = cmp.Or(o.Recheck, 2*time.Second), cmp.Or(o.Linger, time.Minute)

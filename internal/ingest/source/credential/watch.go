@@ -193,8 +193,9 @@ func (x *watchStore) update(f func()) {
 	x.s.wake.Notify()
 }
 
-// newConfig returns the Config of a Secret or ConfigMap, without metadata that is not needed. A
-// Secret of a remote cluster has a key of its own. It returns an error for other types.
+// newConfig returns the Config of a Secret or ConfigMap, of whose metadata only the name and
+// namespace stay. A Secret gets the key of a RemoteSecret if Options.Cluster is set. It returns an
+// error for other types.
 func (s *Source) newConfig(o any) (*config.Config, error) {
 	var (
 		meta   *metav1.ObjectMeta

@@ -205,7 +205,7 @@ func (l *loop) recordEvent(event fsnotify.Event) {
 }
 
 // mayContainManifests reports whether a path is a directory or a symbolic link, so that it may
-// contain manifests.
+// contain manifests. It returns false if the path cannot be examined.
 func mayContainManifests(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)

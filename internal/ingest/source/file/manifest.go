@@ -34,7 +34,8 @@ type reading struct {
 }
 
 // readAll reads files concurrently and returns the results in the order of list. before has the
-// manifests that were read last. A panic is the error of its file.
+// manifests that were read last. A panic becomes the error of its file; without Options.Recovery it
+// propagates.
 func (o *Options) readAll(root string, list []string, before map[string]*manifest) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group
@@ -73,8 +74,8 @@ func (o *Options) readOne(root, rel string, before *manifest) reading {
 }
 
 // excludes reports whether an object is in a namespace that is not read. An object of a kind that
-// is not read, or whose name is not known, is excluded by the namespace that its text has. Without
-// Options.Namespaces, none is.
+// is not read, or whose name is not known, is excluded by the namespace that its text has. Objects
+// without a namespace are never excluded, and without Options.Namespaces none is.
 func (o *Options) excludes(d decode.Decoded) bool {
 	namespace := d.Key.Namespace
 	if namespace == "" && len(d.Problems) > 0 {
@@ -172,8 +173,8 @@ func (m *manifest) dropMissing() {
 }
 
 // isUnchanged reports whether info describes the file that was read, by identity, size and time. It
-// returns false if the file was modified shortly before it was read, because a later modification
-// may have the same time.
+// returns false if no content is known or the last attempt to read failed. It also does if the file
+// was modified shortly before it was read, because a later modification may have the same time.
 func (m *manifest) isUnchanged(info os.FileInfo) bool {
 	const coarse = 2 * time.Second // the resolution of FAT, the coarsest file system time in use
 	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) &&

@@ -86,7 +86,8 @@ func isSameVersion(a, b watch.Info) bool {
 }
 
 // locate returns the position of a field in a file that was read. at is the position of the object.
-// It returns zero if the file does not have that version of the object there.
+// It returns zero if the file does not have that version of the object there, or no position for
+// the field.
 func (f *openedFile) locate(at decode.Origin, field locatedField) decode.Origin {
 	objects, decoded := f.documents[at.Document]
 	if !decoded {

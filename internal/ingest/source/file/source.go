@@ -47,7 +47,7 @@ type Source struct{ o Options }
 var _ source.Source = (*Source)(nil)
 
 // New returns a source for the directory. It reads nothing yet. Settle defaults to 25 ms, Hold to
-// 500 ms, Poll to 10 s.
+// 500 ms, Poll to 10 s, Clock to the system's. If Logger is nil, nothing is logged.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

@@ -39,9 +39,9 @@ type walker struct {
 }
 
 // scanFiles returns the state of all manifest files below root, without reading the files. It
-// watches their directories, and stops watching others. Directories that cannot be read are
-// recorded in found with the error. err is set if root itself cannot be read. unwatched joins the
-// failures to watch.
+// watches their directories, and stops watching others; a nil dirs watches nothing. Directories
+// that cannot be read are recorded in found with the error. err is set if root itself cannot be
+// read; unwatched joins the failures to watch.
 func scanFiles(root string, dirs *watch.Dirs) (found tree, unwatched, err error) {
 	w := &walker{
 		root: root,

@@ -50,8 +50,8 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source without names. Refresh has a default, Lookup is by default the system's
-// resolver. Without a Log or Failed it has none.
+// New returns a Source without names. Refresh defaults to 30 s, Lookup to the system's resolver. If
+// Log is nil, nothing is logged; Failed may be nil.
 func New(o Options) *Source {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh

@@ -42,8 +42,9 @@ const (
 	missesNeeded      = 3
 )
 
-// discoveryFallback returns a ListerWatcher of definitions that uses discovery for the wanted kinds
-// while listing definitions is forbidden. Only the reflector's goroutine may use it.
+// discoveryFallback returns a ListerWatcher of definitions. While listing them is forbidden and has
+// never succeeded, it uses discovery, for the wanted kinds only. Only the reflector's goroutine may
+// use it.
 func (r *kindClient) discoveryFallback(
 	definitions cache.ListerWatcherWithContext,
 	wanted []api.KindInfo,
@@ -89,9 +90,9 @@ func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 	return all, nil
 }
 
-// WatchWithContext watches the definitions. With discovery it returns a watch that expires after
-// the polling interval, so that the reflector lists again. Before the first discovery it watches as
-// well, which reports why definitions cannot be read.
+// WatchWithContext watches the definitions. If the last list used discovery, it returns a watch
+// without events that expires after the polling interval, so that the reflector lists again. A
+// request for initial events always watches the definitions, which reports why they cannot be read.
 func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if begins := o.SendInitialEvents != nil && *o.SendInitialEvents; begins || !d.asked {
 		return d.ListerWatcherWithContext.WatchWithContext(ctx, o)

@@ -67,8 +67,9 @@ func (s *Source) Unreadable() (since time.Time, reason string) {
 	return since, strings.Join(reasons, "; ")
 }
 
-// Waiting returns the kinds that have not been listed yet, with reasons, separated by commas. It
-// returns "" if all are. It takes the lock of the store.
+// Waiting returns the kinds that have not been listed yet, with reasons, separated by commas.
+// Custom kinds that are not installed are left out, and all of them until the definitions are
+// listed. It returns "" if all are listed. It takes the lock of the store.
 func (s *Source) Waiting() string {
 	var list []string
 	for _, x := range s.store.unlistedShards(false) {

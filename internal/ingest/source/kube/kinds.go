@@ -27,9 +27,10 @@ func ConfigKinds() []api.Kind {
 	return list
 }
 
-// isDispensable reports whether the control plane can start without a kind, because its absence
-// does not change where requests may go. All other kinds delay the start: a mesh without its routes
-// or authorization policies behaves differently.
+// isDispensable reports whether the control plane can start without a kind. These are Node,
+// Telemetry, ProxyConfig, WorkloadGroup, TrafficExtension, and all kinds of the Gateway API, its
+// extensions and the Multi-Cluster Services API. All other kinds delay the start: a mesh without
+// its VirtualServices or authorization policies behaves differently.
 func isDispensable(kind api.Kind) bool {
 	switch kind {
 	case api.Node,

@@ -175,7 +175,7 @@ func (o *observed) reportResult(ctx context.Context, err error) {
 }
 
 // errorWithoutURL returns the text of an error without the URL of the request, to make it equal for
-// all kinds.
+// all kinds. err must not be nil.
 func errorWithoutURL(err error) string {
 	var asked *url.Error
 	if errors.As(err, &asked) {

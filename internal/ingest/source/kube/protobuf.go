@@ -239,8 +239,8 @@ func (n filteringNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 }
 
 // newBuiltInClient returns a client for a built-in kind that shares the connections and the rate
-// limit of c, and decodes only the fields of objects that are used. It returns an error for a kind
-// that client-go does not know.
+// limit of c. It decodes only the fields of objects that are used. It returns an error if client-go
+// does not know the kind's group and version.
 func newBuiltInClient(c *kube.Client, kind api.KindInfo) (*rest.RESTClient, error) {
 	version := schema.GroupVersion{Group: kind.Group, Version: kind.Versions[0]}
 	if !scheme.Scheme.IsVersionRegistered(version) {

@@ -25,8 +25,8 @@ type Node struct {
 const generator = "api"
 
 // Description returns the Node of the first request. Its ID has the form of a proxy's, because
-// Istio's servers parse it as one. Empty fields, except ClusterID, have defaults, such as the
-// namespace istio-system.
+// Istio's servers parse it as one. Empty fields default to namespace istio-system, pod
+// pilot-discovery, IP 127.0.0.1 and domain cluster.local; ClusterID has no default.
 func (n Node) Description() *corev3.Node {
 	namespace := cmp.Or(n.Namespace, "istio-system")
 	text := structpb.NewStringValue

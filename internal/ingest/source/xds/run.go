@@ -159,7 +159,7 @@ func (r *run) sendBatch(ctx context.Context, b mesh.Batch) {
 }
 
 // applyResponse applies a response to the held objects, sends the resulting events, and returns it
-// for the acknowledgement. After the first response of every type it adds Synced. A type that was
+// for the acknowledgement. It adds Synced once, when every type has been answered. A type that was
 // not requested is logged and ignored. It returns an error only if the message cannot be parsed.
 func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (response, error) {
 	response, err := readResponse(message, v.incremental())

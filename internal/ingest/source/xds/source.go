@@ -83,8 +83,9 @@ func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	return s, nil
 }
 
-// withDefaults returns the options with defaults for times, Clock, Random and Logger that are not
-// set. The default Logger discards all.
+// withDefaults returns the options with defaults for fields that are not set. They are 250 ms for
+// Backoff, 15 s for MaxBackoff, 10 s for Patience, the system's clock, and math/rand. The default
+// Logger discards all. Node, Identity and Recovery have none.
 func (o Options) withDefaults() Options {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

@@ -33,10 +33,10 @@ type security struct {
 	skipVerify      bool
 }
 
-// newSecurity returns the validated settings for connections to host, or to the SNI in t if that is
-// set. It returns an error if the mode lacks or forbids a file (checkFiles), and for
-// credentialName. own is the control plane's certificate, which ISTIO_MUTUAL requires. Files are
-// read later, for each connection, so that renewed certificates are used.
+// newSecurity returns the validated settings for connections to host, or to the SNI in t if set; a
+// nil t means plain text. It returns an error if the mode lacks or forbids a file (checkFiles), and
+// for credentialName. own is the control plane's certificate, which ISTIO_MUTUAL requires. Files
+// are read later, for each connection, so that renewed certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode:            t.GetMode(),
@@ -137,8 +137,8 @@ func (s security) newCredentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(c), nil
 }
 
-// keyPair returns the client's certificate and key. It returns an error if one cannot be read or
-// they do not match. Both are PEM files.
+// keyPair returns the client's certificate and key, each from a PEM file or PEM text. It returns an
+// error if one cannot be read or they do not match.
 func (s security) keyPair() (tls.Certificate, error) {
 	cert, err := pemText(s.certificate)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s security) keyPair() (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// pemText returns the content of a file, or the argument itself if that is PEM text, as Istio
-// accepts other than its API documents say.
+// pemText returns the content of the file at a path, or the argument itself if that is PEM text.
+// Istio accepts both too, although its API documents only paths.
 func pemText(pathOrText string) ([]byte, error) {
 	if strings.HasPrefix(strings.TrimSpace(pathOrText), "-----BEGIN ") {
 		return []byte(pathOrText), nil

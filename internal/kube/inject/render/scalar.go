@@ -137,9 +137,10 @@ func isQuotedScalar(s string) bool {
 	return false
 }
 
-// canBeginPlain reports whether a plain scalar may begin with s; flow is set in a flow collection.
-// Leading blanks are ignored; an empty s is accepted. It returns false for indicators, such as "-"
-// before a blank, and for text that cannot continue a plain scalar.
+// canBeginPlain reports whether a plain scalar may begin with s; flow is set in a flow
+// collection. Leading blanks are ignored; an empty s is accepted. It returns false if s begins
+// with an indicator, which "-", "?" and ":" are only before a blank or as all of s. It also
+// returns false if s contains text that a plain scalar cannot contain (canContinuePlain).
 func canBeginPlain(s string, flow bool) bool {
 	s = strings.TrimLeft(s, " \t")
 	if s == "" {

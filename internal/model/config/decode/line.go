@@ -19,9 +19,9 @@ type lines struct {
 }
 
 // positionOf returns the line in the file and the column, from 1, of the field at path, or of its
-// nearest parent that exists. If nothing of the path exists, it returns the first line of the document
-// and 0. within is the path of the object in its document: "items[2]" in a list, otherwise "". The
-// first call parses the text.
+// nearest parent that exists. If nothing of the path exists, it returns the first line of the
+// document and 0. within is the path of the object in its document: "items[2]" in a list, otherwise
+// "". The first call parses the text.
 func (l *lines) positionOf(within, path string) (line, column int) {
 	if !l.parsed {
 		l.parsed = true

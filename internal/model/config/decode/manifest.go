@@ -75,8 +75,8 @@ func ManifestsBelow(dir string) (manifests, links []string, err error) {
 // The origin of a Problem about a field also has the column: "reviews.yaml#2:17:5".
 func Manifest(name string, data []byte) []Decoded { return decodeDocuments(name, data, allDocuments) }
 
-// Document decodes the objects of one document of a file like [Manifest]. It returns nil if the file
-// does not have a document of this number, or has a syntax error in JSON before it.
+// Document decodes the objects of one document of a file like [Manifest]. It returns nil if the
+// file does not have a document of this number, or has a syntax error in JSON before it.
 func Document(name string, data []byte, number int) []Decoded {
 	return decodeDocuments(name, data, func(n int) bool { return n == number })
 }
@@ -137,8 +137,9 @@ func (m *manifest) originOf(line int) string {
 	return Origin{File: m.file, Document: m.document, Line: line}.String()
 }
 
-// fieldOrigin returns the origin of a field, or of its nearest parent that exists. For an empty field
-// it is that of the object, without a column. within is the path of the object in the document.
+// fieldOrigin returns the origin of a field, or of its nearest parent that exists. For an empty
+// field it is that of the object, without a column. within is the path of the object in the
+// document.
 func (m *manifest) fieldOrigin(within, field string) string {
 	line, column := m.lines.positionOf(within, field)
 	if field == "" {
@@ -250,9 +251,9 @@ func syntaxError(err error) (line int, reason string) {
 	return 0, "invalid YAML: " + reason
 }
 
-// decodeJSONDocuments decodes the wanted values of a file of JSON values, one after another. It stops
-// at the first syntax error, because the rest of the file cannot be parsed, with a Problem if the
-// value with the error is wanted.
+// decodeJSONDocuments decodes the wanted values of a file of JSON values, one after another. It
+// stops at the first syntax error, because the rest of the file cannot be parsed, with a Problem if
+// the value with the error is wanted.
 func decodeJSONDocuments(name string, data []byte, wanted func(number int) bool) []Decoded {
 	var out []Decoded
 	decoder := json.NewDecoder(bytes.NewReader(data))

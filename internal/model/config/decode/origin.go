@@ -17,8 +17,8 @@ type Origin struct {
 	Column int
 }
 
-// String returns the position as it is in config.Meta and config.Problem: "file#document:line", with
-// ":column" if that is known.
+// String returns the position as it is in config.Meta and config.Problem: "file#document:line",
+// with ":column" if that is known.
 func (o Origin) String() string {
 	text := fmt.Sprintf("%s#%d:%d", o.File, o.Document, o.Line)
 	if o.Column > 0 {

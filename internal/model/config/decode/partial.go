@@ -19,8 +19,8 @@ type partialSpec struct {
 	removed map[string]bool
 }
 
-// newPartialSpec decodes a tree from which the wrong values were removed. It returns nil if the rest
-// cannot be decoded, for instance because the tree is not an object.
+// newPartialSpec decodes a tree from which the wrong values were removed. It returns nil if the
+// rest cannot be decoded, for instance because the tree is not an object.
 func newPartialSpec(info api.KindInfo, tree any, removed map[string]bool) *partialSpec {
 	body, err := json.Marshal(tree)
 	if err != nil {
