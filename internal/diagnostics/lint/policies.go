@@ -89,7 +89,8 @@ func (r *analysisRun) checkSelectors() {
 					return snapshot.SelectorMatches(selector, pod.meta.Labels) &&
 						snapshot.SelectorMatches(second, pod.meta.Labels)
 				}):
-					p.Code, p.Reason = x.overlap, fmt.Sprintf("matches pods that %s %s selects too: %s", x.kind, other.key.Name, x.effect)
+					p.Code = x.overlap
+					p.Reason = fmt.Sprintf("matches pods that %s %s selects too: %s", x.kind, other.key.Name, x.effect)
 				default:
 					continue
 				}

@@ -141,7 +141,8 @@ func (c *Cluster) StopServing(t testing.TB, definition, version string) {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+		isServed := func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }
+		if slices.ContainsFunc(list.APIResources, isServed) {
 			return fmt.Errorf("%s is served in %s", definition, version)
 		}
 		return nil
