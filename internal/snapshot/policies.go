@@ -109,11 +109,10 @@ func (p *policies) matchingNames(who ProxyAttributes) string {
 		namespaces = namespaces[:1]
 	}
 	for _, ns := range namespaces {
-		for _, c := range p.byNamespace[ns] {
-			if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 || who.isTargetOf(c) {
-				b.WriteString(c.Namespace + "/" + c.Name + ";")
-			}
-		}
+		b.WriteString(matchingNames(p.byNamespace[ns], func(c *config.Config) bool {
+			selector, refs := policyTarget(c)
+			return len(selector) == 0 && len(refs) == 0 || who.isTargetOf(c)
+		}))
 	}
 	return b.String()
 }
