@@ -82,12 +82,12 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 
 // addTargetPorts sets to[p] for each target port p to which the proxies' Services map the port
 // number. If no Service certainly maps number, it sets to[number]. It returns false if a target
-// port is unknown; to may then have some of the ports. Services with view.UntranslatedLabel are
-// ignored.
+// port is unknown; to may then have some of the ports. Untranslated Services are ignored
+// (view.IsUntranslated).
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {
-		if _, same := svc.Labels[view.UntranslatedLabel]; same || labelsContradict(svc.Selector, labels) {
+		if view.IsUntranslated(svc) || labelsContradict(svc.Selector, labels) {
 			continue
 		}
 		if p, ok := svc.Port(number); ok {

@@ -79,9 +79,9 @@ type gatewayPort struct {
 	udp            bool
 }
 
-// UntranslatedLabel marks Services whose ports are not translated: a Gateway names target ports of
+// untranslatedLabel marks Services whose ports are not translated: a Gateway names target ports of
 // such a Service.
-const UntranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
+const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
 
 // servedPort is a port that a Service maps to a gateway's port.
 type servedPort struct {
@@ -91,7 +91,7 @@ type servedPort struct {
 
 // gatewayPorts returns the ports of a gateway's Services, with their target ports. These are
 // Services in its namespace that select its labels, or whose endpoints contain one of its addresses
-// except loopback. Ports whose target cannot be resolved are left out; with UntranslatedLabel the
+// except loopback. Ports whose target cannot be resolved are left out; with untranslatedLabel the
 // target is the port itself. UDP ports are included because HTTP/3 needs them. Of several Services
 // with a port, only the first counts (comparePrecedence), as in Istio.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
@@ -101,7 +101,7 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 		if target == 0 {
 			return
 		}
-		if isUntranslated(svc) {
+		if IsUntranslated(svc) {
 			target = port.Number
 		}
 		found = append(found, servedPort{svc, gatewayPort{port.Number, target, port.Protocol == mesh.UDP}})
@@ -141,11 +141,11 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 	return list
 }
 
-// comparePrecedence orders ports of Services: those with UntranslatedLabel last, then the oldest
+// comparePrecedence orders ports of Services: those with untranslatedLabel last, then the oldest
 // Service first, then by host and target port.
 func comparePrecedence(a, b servedPort) int {
 	untranslated := func(x servedPort) int {
-		if isUntranslated(x.service) {
+		if IsUntranslated(x.service) {
 			return 1
 		}
 		return 0
@@ -158,9 +158,10 @@ func comparePrecedence(a, b servedPort) int {
 	)
 }
 
-// isUntranslated reports whether a Service has UntranslatedLabel.
-func isUntranslated(svc *mesh.Service) bool {
-	_, found := svc.Labels[UntranslatedLabel]
+// IsUntranslated reports whether a Service has the label by which its ports are not translated to
+// target ports for Gateways.
+func IsUntranslated(svc *mesh.Service) bool {
+	_, found := svc.Labels[untranslatedLabel]
 	return found
 }
 
