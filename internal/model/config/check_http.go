@@ -45,12 +45,18 @@ func (r *report) checkHTTPStatus(at path, status int64) {
 // sets (its HeaderValue).
 const maxHeader = 16 << 10
 
+// HasControlCharacter reports whether a text has a control character other than a tab. Envoy refuses
+// such values of headers, and paths.
+func HasControlCharacter(text string) bool {
+	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
 // headerValueFault returns why a header's new value is invalid, or "" if it is valid. It refuses
 // control characters except tabs, more than maxHeader bytes, and a "%" that begins no command such
 // as "%REQ(:authority)%". A percent sign is escaped as "%%". It does not check that Envoy knows the
 // command.
 func headerValueFault(value string) string {
-	if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+	if HasControlCharacter(value) {
 		return fmt.Sprintf("%q has a control character", value)
 	}
 	if len(value) > maxHeader {

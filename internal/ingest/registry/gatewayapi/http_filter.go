@@ -104,7 +104,7 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 // RouteConfiguration. at is the path of the filter.
 func filterTextFault(at string, f gatewayv1.HTTPRouteFilter) (v verdict) {
 	check := func(field, text string) {
-		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		if config.HasControlCharacter(text) {
 			v.worse(unsupported("%s.%s: %q has a control character", at, field, text))
 		}
 	}
