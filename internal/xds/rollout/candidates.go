@@ -155,7 +155,7 @@ func (x *candidates) confirmAll(p *Product, named bool, subscribed []string, ref
 	if !named {
 		return
 	}
-	for _, name := range without(p.group.LookedUpNames(), subscribed) {
+	for _, name := range stream.SubtractNames(p.group.LookedUpNames(), subscribed) {
 		if r := p.set.Get(name); r != nil {
 			x.addCandidate(r, previous{})
 		}

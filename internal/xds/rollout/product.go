@@ -80,7 +80,7 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	}
 	// Names of removed clusters stay until everything is generated from scratch: they cost little.
 	next.before, next.added = old, allEndpointsOf(changed)
-	next.needs = union(next.needs, next.added)
+	next.needs = stream.MergeNames(next.needs, next.added)
 }
 
 // countResources adds the number of resources that differ from served to the active turn, if there
@@ -123,12 +123,12 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 	asked := before
 	var removed []string
 	if t.keep != nil {
-		asked = intersection(asked, t.keep)
-		removed = without(before, asked)
+		asked = stream.IntersectNames(asked, t.keep)
+		removed = slices.Clip(stream.SubtractNames(before, asked))
 	}
 	again := t.names
 	if !t.delta.Empty() {
-		again = union(affectedNames(gen, old.view, next.view, t.delta, asked), t.names)
+		again = stream.MergeNames(affectedNames(gen, old.view, next.view, t.delta, asked), t.names)
 	}
 	updated := make([]*resource.Resource, 0, len(again))
 	lookup := lookupNamed(gen, next.view, len(again))
@@ -139,7 +139,7 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 			removed = append(removed, n)
 		}
 	}
-	set, names := next.set.With(updated, removed), union(asked, t.names)
+	set, names := next.set.With(updated, removed), stream.MergeNames(asked, t.names)
 	if next.group == nil || set != next.set || !slices.Equal(names, before) {
 		next.set, next.changed, next.group = set, updated, stream.NewNamedResourceGroup(set, names)
 	}

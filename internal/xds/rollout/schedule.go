@@ -42,12 +42,12 @@ func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 // new ResourceGroup will follow. Otherwise it changes nothing.
 func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	if pr.group != nil {
-		names = without(names, pr.group.LookedUpNames())
+		names = stream.SubtractNames(names, pr.group.LookedUpNames())
 	}
 	if len(names) == 0 {
 		return false
 	}
-	pr.pending.names = union(pr.pending.names, names)
+	pr.pending.names = stream.MergeNames(pr.pending.names, names)
 	r.enqueueTask(pr, ofTurn)
 	return true
 }
@@ -100,7 +100,7 @@ func (r *Rollout) failJob(j *Job) {
 	pr := j.producer
 	pr.failed = true
 	pr.pending.delta.All = true
-	pr.pending.names = union(pr.pending.names, j.task.names)
+	pr.pending.names = stream.MergeNames(pr.pending.names, j.task.names)
 	r.finishOrRequeue(pr)
 }
 

@@ -88,10 +88,10 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
-	names := subtractNames(slices.Compact(d.fresh), d.returned)
+	names := SubtractNames(slices.Compact(d.fresh), d.returned)
 	for n := range s.refused {
 		if findResource(d.parts, n) != nil {
-			names = mergeNames(names, []string{n})
+			names = MergeNames(names, []string{n})
 		}
 	}
 	return names

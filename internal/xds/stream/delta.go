@@ -50,12 +50,12 @@ func (s *subscription) subscribeNames(names []string, first bool) {
 	}
 	s.named = true
 	if containsName(names, wildcardName) {
-		names = subtractNames(names, []string{wildcardName})
+		names = SubtractNames(names, []string{wildcardName})
 		s.wildcard = s.Wildcard
 		s.everything = s.Wildcard
 	}
-	s.markLacking(subtractNames(names, s.names))
-	s.names = mergeNames(s.names, names)
+	s.markLacking(SubtractNames(names, s.names))
+	s.names = MergeNames(s.names, names)
 	s.oweNames(names)
 	if !first {
 		s.held.removeNames(names...)
@@ -72,7 +72,7 @@ func (m *Machine) unsubscribeNames(s *subscription, names []string) {
 	if containsName(names, wildcardName) {
 		s.wildcard, s.everything = false, false
 	}
-	dropped := intersectNames(s.names, names)
+	dropped := IntersectNames(s.names, names)
 	s.dropNames(names)
 	if s.wildcard {
 		s.oweNames(dropped)

@@ -83,7 +83,7 @@ func (s *subscription) markLacking(names []string) {
 func (m *Machine) heldBackFilter(s *subscription) func(name string, is *resource.Resource) bool {
 	switch {
 	case s.role == endpointRole:
-		names := mergeNames(slices.Sorted(maps.Keys(s.frozen)), m.lingeringEndpoints())
+		names := MergeNames(slices.Sorted(maps.Keys(s.frozen)), m.lingeringEndpoints())
 		if len(names) == 0 {
 			return nil
 		}
@@ -140,6 +140,6 @@ func (m *Machine) unfreezeEndpoints(names []string) {
 // event it should have done so.
 func (m *Machine) unfreezeRemoved() {
 	if e := m.endpoints(); e != nil && len(e.frozen) > 0 {
-		m.unfreezeEndpoints(subtractNames(slices.Sorted(maps.Keys(e.frozen)), m.lingeringEndpoints()))
+		m.unfreezeEndpoints(SubtractNames(slices.Sorted(maps.Keys(e.frozen)), m.lingeringEndpoints()))
 	}
 }

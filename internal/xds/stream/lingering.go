@@ -162,13 +162,13 @@ func (m *Machine) oweEndpoints(s *subscription, d *draft) {
 	}
 	var names []string
 	for _, p := range d.parts {
-		names = mergeNames(names, p.endpointNames(m.resources.endpointsOf))
+		names = MergeNames(names, p.endpointNames(m.resources.endpointsOf))
 	}
 	if len(names) == 0 {
 		return
 	}
 	if !asked && !started { // its first EDS request will follow and may report them as held
-		m.followers = mergeNames(m.followers, names)
+		m.followers = MergeNames(m.followers, names)
 		return
 	}
 	m.openSubscription(m.types.endpoints).oweFollowing(names)

@@ -130,7 +130,7 @@ func (m *Machine) processRequest(r Request) {
 	at := m.types.positionOf(r.TypeURL)
 	if at < 0 {
 		if !containsName(m.unknownTypes, r.TypeURL) && len(m.unknownTypes) < maxUnknownTypes {
-			m.unknownTypes = mergeNames(m.unknownTypes, []string{r.TypeURL})
+			m.unknownTypes = MergeNames(m.unknownTypes, []string{r.TypeURL})
 			m.addAction(Unknown{TypeURL: r.TypeURL})
 		}
 		return

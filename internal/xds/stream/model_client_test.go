@@ -274,7 +274,7 @@ func (c *modelClient) subscribe() {
 	for at, list := range map[int][]string{eds: clusters, rds: prefixed("r", listed), ecds: prefixed("x", listed)} {
 		list = sortedNames(list)
 		have := names(c.want[at])
-		c.interest(at, subtractNames(list, have), subtractNames(have, list))
+		c.interest(at, SubtractNames(list, have), SubtractNames(have, list))
 	}
 }
 

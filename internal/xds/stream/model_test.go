@@ -244,7 +244,7 @@ func (m *model) deliverResponse() {
 	if m.c.broken != "" {
 		m.fail("%s", m.c.broken)
 	}
-	for _, cluster := range subtractNames(m.c.dangling(), before) {
+	for _, cluster := range SubtractNames(m.c.dangling(), before) {
 		if !m.excused(cluster) {
 			m.fail("something refers to %s, which is not there or not warm", cluster)
 		}

@@ -2,7 +2,8 @@ package stream
 
 import "slices"
 
-// Lists of names are sorted and without duplicates. They are immutable, because they are shared.
+// Lists of names are sorted and without duplicates. They are immutable, because they are shared:
+// results may be an argument, so a caller that appends must clip them.
 
 // sortedNames returns names sorted, without duplicates and empty names, as all functions of this
 // file expect. A list that already is so is returned as it is; any other is sorted in place.
@@ -36,9 +37,9 @@ func containsName(list []string, name string) bool {
 	return found
 }
 
-// subtractNames returns the names of the sorted list a that are not in the sorted list b. It
+// SubtractNames returns the names of the sorted list a that are not in the sorted list b. It
 // returns a itself if b removes none, and nil if b removes all.
-func subtractNames(a, b []string) []string {
+func SubtractNames(a, b []string) []string {
 	if len(a) > 0 && shareMemory(a, b) {
 		return nil
 	}
@@ -62,24 +63,24 @@ func subtractNames(a, b []string) []string {
 	return append(out, a[begin:]...)
 }
 
-// intersectNames returns the names that are in both sorted lists, or nil if there are none.
-func intersectNames(a, b []string) []string {
+// IntersectNames returns the names that are in both sorted lists, or nil if there are none.
+func IntersectNames(a, b []string) []string {
 	if len(b) == 0 {
 		return nil
 	}
-	return subtractNames(a, subtractNames(a, b))
+	return SubtractNames(a, SubtractNames(a, b))
 }
 
-// mergeNames returns the names that are in either sorted list, sorted. It returns one of the lists
+// MergeNames returns the names that are in either sorted list, sorted. It returns one of the lists
 // itself if that contains all names.
-func mergeNames(a, b []string) []string {
+func MergeNames(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
 	if EqualNames(a, b) {
 		return a
 	}
-	extra := subtractNames(b, a)
+	extra := SubtractNames(b, a)
 	if len(extra) == 0 {
 		return a
 	}

@@ -74,7 +74,7 @@ func (m *Machine) newlyPinned(s *subscription) []string {
 	if s.fetched == nil || !s.wildcard {
 		return nil
 	}
-	return subtractNames(m.resources.pinnedNames(), s.pinned)
+	return SubtractNames(m.resources.pinnedNames(), s.pinned)
 }
 
 // pinClusters makes the wildcard of s cover the clusters that the newest ResourceSnapshot pins. A
@@ -86,15 +86,15 @@ func (m *Machine) pinClusters(s *subscription, d *draft) {
 	if len(added) == 0 {
 		return
 	}
-	fetched := intersectNames(added, s.names) // perhaps only now
+	fetched := IntersectNames(added, s.names) // perhaps only now
 	var underway []*resource.Resource
 	for _, n := range fetched {
 		underway = append(underway, &resource.Resource{Name: n})
 	}
 	m.recordUnanswered(s, underway)
-	d.fresh = append(d.fresh, intersectNames(fetched, s.owed)...)
+	d.fresh = append(d.fresh, IntersectNames(fetched, s.owed)...)
 	added = slices.DeleteFunc(slices.Clone(added), s.coversName)
-	s.pinned = mergeNames(s.pinned, m.resources.pinnedNames())
+	s.pinned = MergeNames(s.pinned, m.resources.pinnedNames())
 	if s.base != nil {
 		s.oweNames(added)
 		d.fresh = append(d.fresh, added...)
@@ -110,8 +110,8 @@ func (s *subscription) removeUncovered(d *draft) {
 	}
 	uncovered := slices.DeleteFunc(slices.Clone(s.owed), s.coversName)
 	if len(uncovered) > 0 {
-		s.owed = subtractNames(s.owed, uncovered)
-		d.removed = mergeNames(d.removed, uncovered)
+		s.owed = SubtractNames(s.owed, uncovered)
+		d.removed = MergeNames(d.removed, uncovered)
 	}
 }
 

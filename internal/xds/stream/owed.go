@@ -29,14 +29,14 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 			case !m.resources.isKnown(s.at, n):
 				later = append(later, n)
 			case s.Removable && !containsName(d.removed, n):
-				d.removed = mergeNames(d.removed, []string{n})
+				d.removed = MergeNames(d.removed, []string{n})
 				delete(s.gone, n)
 				delete(s.draining, n)
 			}
 		})
 	}
 	s.owed = later
-	s.following, s.resend = intersectNames(s.following, later), intersectNames(s.resend, later)
+	s.following, s.resend = IntersectNames(s.following, later), IntersectNames(s.resend, later)
 	if later == nil {
 		s.held = nil
 	}
@@ -57,7 +57,7 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	}
 	if m.holdsAllOwed(s) {
 		if s.role == endpointRole && s.resumed {
-			s.trusted = mergeNames(s.trusted, s.owed)
+			s.trusted = MergeNames(s.trusted, s.owed)
 		}
 		return nil
 	}
@@ -76,14 +76,14 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 			s.freezeResource(&resource.Resource{Name: n, Version: version})
 			kept = append(kept, n)
 		case r.Placeholder && (!holds || s.held.isReported(n)):
-			d.removed = mergeNames(d.removed, []string{n})
+			d.removed = MergeNames(d.removed, []string{n})
 			kept = append(kept, n)
 		default:
 			list = append(list, n)
 		}
 	})
 	if s.role == endpointRole && s.resumed {
-		s.trusted = mergeNames(s.trusted, subtractNames(subtractNames(s.owed, list), kept))
+		s.trusted = MergeNames(s.trusted, SubtractNames(SubtractNames(s.owed, list), kept))
 	}
 	return list
 }
@@ -118,7 +118,7 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 		case was != nil && !isNameOnly(was):
 			before = append(before, was)
 		case is.Placeholder && m.mode == Delta: // its cluster lingers
-			d.removed = mergeNames(d.removed, []string{n})
+			d.removed = MergeNames(d.removed, []string{n})
 		case !s.refersToClusters():
 			return
 		}
@@ -126,7 +126,7 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 		s.freezeResource(s.clientVersion(n))
 	})
 	d.addPayload(NewPayload(before))
-	return subtractNames(owed, settled)
+	return SubtractNames(owed, settled)
 }
 
 // oweUnlessEqual adds the resource with r's name to s.owed, and records in s.held that the client

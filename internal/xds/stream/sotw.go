@@ -25,7 +25,7 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	case s.sent.number != 0 && r.Nonce != "" && !s.sent.hasNonce(r.Nonce):
 		m.processLateAnswer(s, r)
 		if !s.wildcard { // the client has already deleted the names that it omits
-			s.dropNames(subtractNames(s.names, sortedNames(r.Names)))
+			s.dropNames(SubtractNames(s.names, sortedNames(r.Names)))
 		}
 		return
 	case s.sent.hasNonce(r.Nonce):
@@ -70,11 +70,11 @@ func (m *Machine) replaceNames(s *subscription, names []string) namesChange {
 	wildcard := s.Wildcard && (containsName(names, wildcardName) || len(names) == 0 && !s.named)
 	s.named = s.named || len(names) > 0
 	if containsName(names, wildcardName) {
-		names, shared = subtractNames(names, []string{wildcardName}), nil
+		names, shared = SubtractNames(names, []string{wildcardName}), nil
 	}
 	c := namesChange{
-		added:   subtractNames(names, s.names),
-		dropped: subtractNames(s.names, names),
+		added:   SubtractNames(names, s.names),
+		dropped: SubtractNames(s.names, names),
 		widened: wildcard && !s.wildcard,
 	}
 	s.wildcard = wildcard
@@ -107,7 +107,7 @@ func (m *Machine) withoutReceived(s *subscription, names []string, acked []fligh
 			}
 		}
 	})
-	return subtractNames(names, received)
+	return SubtractNames(names, received)
 }
 
 // stateOfTheWorld converts a draft of changes into a SotW response, or returns nil if there is

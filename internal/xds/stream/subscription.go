@@ -105,14 +105,14 @@ func (s *subscription) oweNames(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.owed, s.look = mergeNames(s.owed, names), true
+	s.owed, s.look = MergeNames(s.owed, names), true
 }
 
 // oweFollowing adds the names of endpoints that follow their clusters to s.owed and s.following,
 // and unfreezes them. The client needs them again, even in the version that it reported as held.
 func (s *subscription) oweFollowing(names []string) {
 	s.unfreezeNames(names)
-	s.following = mergeNames(s.following, names)
+	s.following = MergeNames(s.following, names)
 	s.oweNames(names)
 }
 
@@ -138,9 +138,9 @@ func (s *subscription) dropNames(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.names = subtractNames(s.names, names)
-	s.owed = subtractNames(s.owed, subtractNames(names, s.following))
-	s.resend = subtractNames(s.resend, names)
+	s.names = SubtractNames(s.names, names)
+	s.owed = SubtractNames(s.owed, SubtractNames(names, s.following))
+	s.resend = SubtractNames(s.resend, names)
 	s.unfreezeNames(names)
 	s.held.removeNames(names...)
 	for _, n := range names {
