@@ -17,7 +17,7 @@ type environment struct {
 	recovery *recovery.Recorder // if nil, panics are not recovered
 	limits   stream.NameLimits
 	names    *nameTable
-	sets     *setTable
+	sets     setTable
 	nacks    nackLog
 	counts   counts
 	needs    *needs

@@ -2,19 +2,15 @@ package push
 
 import (
 	"hash/maphash"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"weak"
 )
 
 // nameTable interns lists of names while they are in use. It saves memory because ten thousand
 // similar proxies subscribe to the same thousand clusters, each in its own order.
 type nameTable struct {
-	seed  maphash.Seed
-	mu    sync.Mutex
-	lists map[fingerprint]weak.Pointer[nameList]
+	*weakTable[fingerprint, nameList]
+	seed maphash.Seed
 }
 
 // fingerprint identifies a set of names without sorting it, by the number of names and the sum of
@@ -44,7 +40,7 @@ func (s *NameSum) Len() int { return s.print.names }
 
 // newNameTable returns an empty table.
 func newNameTable() *nameTable {
-	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
+	return &nameTable{weakTable: newWeakTable[fingerprint, nameList](), seed: maphash.MakeSeed()}
 }
 
 // internNames returns the names sorted, without duplicates and empty names, in a list that all
@@ -59,39 +55,26 @@ func (t *nameTable) internNames(names []string) ([]string, any) {
 	for _, n := range names {
 		f.sum += maphash.String(t.seed, n)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l := t.lists[f].Value(); l != nil {
-		return l.names, l
-	}
+	l := t.findOrAdd(f, func() *nameList { return newNameList(names) })
+	return l.names, l
+}
+
+// newNameList returns a list of the names as internNames does, with a copy of each.
+func newNameList(names []string) *nameList {
 	l := &nameList{names: slices.Clone(names)}
 	slices.Sort(l.names)
 	l.names = slices.DeleteFunc(slices.Compact(l.names), func(n string) bool { return n == "" })
 	for i, n := range l.names {
 		l.names[i] = strings.Clone(n) // releases the rest of the request's bytes
 	}
-	t.lists[f] = weak.Make(l)
-	runtime.AddCleanup(l, t.remove, f)
-	return l.names, l
+	return l
 }
 
-// find returns the list of the names that were added to s, and a value that keeps it reachable, or
-// nil for both if the table does not have it. The list must not be changed.
-func (t *nameTable) find(s NameSum) ([]string, any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l := t.lists[s.print].Value(); l != nil {
+// findNames returns the list of the names that were added to s, and a value that keeps it reachable,
+// or nil for both if the table does not have it. The list must not be changed.
+func (t *nameTable) findNames(s NameSum) ([]string, any) {
+	if l := t.find(s.print); l != nil {
 		return l.names, l
 	}
 	return nil, nil
-}
-
-// remove deletes the entry of a list that was garbage collected. It does nothing if the entry has a
-// new list.
-func (t *nameTable) remove(f fingerprint) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lists[f].Value() == nil {
-		delete(t.lists, f)
-	}
 }

@@ -41,7 +41,7 @@ func TestNameTable(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		runtime.GC()
 		table.mu.Lock()
-		n := len(table.lists)
+		n := len(table.entries)
 		table.mu.Unlock()
 		if n == 0 {
 			break

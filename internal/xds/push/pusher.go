@@ -118,7 +118,7 @@ func (p *Pusher) NewNameSum() NameSum { return NameSum{seed: p.names.seed} }
 // KnownNames returns the list of the names in s if some client subscribes to the same names, and a
 // value that keeps the list reachable, or nil for both. They are Subscribe and Interned of a
 // stream.Request. The list must not be changed.
-func (p *Pusher) KnownNames(s NameSum) (names []string, interned any) { return p.names.find(s) }
+func (p *Pusher) KnownNames(s NameSum) (names []string, interned any) { return p.names.findNames(s) }
 
 // KnownSets returns the resources of a type that some clients are offered and whose number and sum
 // of resource.Hash are the given ones, or nil if there are none.
