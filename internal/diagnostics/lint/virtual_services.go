@@ -50,18 +50,9 @@ func (r *analysisRun) checkDestination(o *object, d *networking.Destination, fie
 	}
 }
 
-// isVisible reports whether a service is exported to a namespace, by its exportTo or else by the
-// mesh's default. "." is the namespace of the service, and "~" without "*" hides it everywhere.
+// isVisible reports whether a service is exported to a namespace (mesh.Service.IsExportedTo).
 func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
-	list := svc.ExportTo
-	if len(list) == 0 {
-		list = r.snapshot.Settings.Mesh.GetDefaultServiceExportTo()
-	}
-	if slices.Contains(list, "*") {
-		return true
-	}
-	return !slices.Contains(list, "~") &&
-		(slices.Contains(list, namespace) || svc.Namespace == namespace && slices.Contains(list, "."))
+	return svc.IsExportedTo(namespace, r.snapshot.Settings.Mesh.GetDefaultServiceExportTo())
 }
 
 // checkDestinations checks the destinations of all routes of VirtualServices, and the mirrors of

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -170,6 +171,30 @@ func (s *Service) WithImport(i *Service) *Service {
 	out.Selector, out.SelectsPods, out.SelectsWorkloadEntries = nil, false, false
 	out.External, out.ExternalPorts, out.Hash = nil, nil, 0
 	return out.Sealed()
+}
+
+// IsExportedTo reports whether the service is visible in a namespace: its exportTo, or if that is
+// empty defaults, contains the namespace by name, "*", or "." for the service's own. If both are
+// empty it returns true. "~" without "*" hides the service from all namespaces.
+func (s *Service) IsExportedTo(namespace string, defaults []string) bool {
+	to := s.exports(defaults)
+	return s.IsPublic(defaults) || !slices.Contains(to, "~") &&
+		(slices.Contains(to, namespace) || s.Namespace == namespace && slices.Contains(to, "."))
+}
+
+// IsPublic reports whether the service is visible in all namespaces. defaults are used if it has no
+// exportTo.
+func (s *Service) IsPublic(defaults []string) bool {
+	to := s.exports(defaults)
+	return len(to) == 0 || slices.Contains(to, "*")
+}
+
+// exports returns the exportTo of the service, or if that is empty defaults.
+func (s *Service) exports(defaults []string) []string {
+	if len(s.ExportTo) == 0 {
+		return defaults
+	}
+	return s.ExportTo
 }
 
 // AppendObjects appends the objects that define the service, From first. It appends none if From is

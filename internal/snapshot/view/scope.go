@@ -59,7 +59,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	}
 	c := catalogOf(s, catalogKeyOf(k))
 	all := visible{
-		services: c.visible, virtualServices: visibleVirtualServices(s, namespace), isPublic: publicServices(s),
+		services: c.visible, virtualServices: visibleVirtualServices(s, namespace), exports: defaultExports(s),
 	}
 	sc := &scope{trafficPolicy: outboundTrafficPolicy(s.Settings, sidecar)}
 	if len(spec.GetEgress()) == 0 {
@@ -82,7 +82,7 @@ func compareServices(a, b *mesh.Service) int { return strings.Compare(string(a.H
 type visible struct {
 	services        []*mesh.Service
 	virtualServices []*snapshot.VirtualService
-	isPublic        func(*mesh.Service) bool // see publicServices
+	exports         []string // defaultExports
 }
 
 // catalog contains the services that a namespace sees without a Sidecar. It does not depend on
@@ -111,7 +111,7 @@ func catalogKeyOf(k Key) catalogKey {
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	return snapshot.Derive(s.Catalog, k, func() *catalog {
 		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}
-		c.services = k.preferredServices(c.visible, publicServices(s))
+		c.services = k.preferredServices(c.visible, defaultExports(s))
 		for _, svc := range c.services {
 			c.byHost[svc.Host] = svc
 		}
@@ -123,10 +123,10 @@ func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 // s.Services. They have the addresses that its callers use: allocated addresses if k.allocated, and
 // the addresses in the cluster k.home for services in several clusters.
 func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
-	defaults := s.Settings.Mesh.DefaultServiceExportTo
+	defaults := defaultExports(s)
 	var list []*mesh.Service
 	for _, svc := range s.Services() {
-		if !isExported(svc, defaults, k.namespace) {
+		if !svc.IsExportedTo(k.namespace, defaults) {
 			continue
 		}
 		if k.allocated {
@@ -138,37 +138,9 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	return list
 }
 
-// isExported reports whether a service is visible in namespace: its exports (exportsOf) contain the
-// namespace by name, "*", or "." for the service's own. If there are none it returns true. "~"
-// without "*" hides the service from all namespaces.
-func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
-	to := exportsOf(svc, defaults)
-	if len(to) == 0 {
-		return true
-	}
-	if slices.Contains(to, "*") {
-		return true
-	}
-	return !slices.Contains(to, "~") &&
-		(slices.Contains(to, namespace) || svc.Namespace == namespace && slices.Contains(to, "."))
-}
-
-// exportsOf returns the exportTo of a service, or if that is empty defaults.
-func exportsOf(svc *mesh.Service, defaults []string) []string {
-	if len(svc.ExportTo) == 0 {
-		return defaults
-	}
-	return svc.ExportTo
-}
-
-// publicServices returns a function that reports whether a service of s is exported to all
-// namespaces.
-func publicServices(s *snapshot.Snapshot) func(*mesh.Service) bool {
-	defaults := s.Settings.Mesh.DefaultServiceExportTo
-	return func(svc *mesh.Service) bool {
-		to := exportsOf(svc, defaults)
-		return len(to) == 0 || slices.Contains(to, "*")
-	}
+// defaultExports returns the exportTo of services that have none of their own.
+func defaultExports(s *snapshot.Snapshot) []string {
+	return s.Settings.Mesh.GetDefaultServiceExportTo()
 }
 
 // visibleVirtualServices returns the VirtualServices for sidecars that namespace sees, sorted by
@@ -206,11 +178,11 @@ func preferenceOf(k Key) preference {
 }
 
 // preferredServices returns one service of list per hostname, sorted by hostname: the service that
-// p.prefers over the others. list is not modified.
-func (p preference) preferredServices(list []*mesh.Service, isPublic func(*mesh.Service) bool) []*mesh.Service {
+// p.prefers over the others. defaults are the defaultExports. list is not modified.
+func (p preference) preferredServices(list []*mesh.Service, defaults []string) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
-		if b := best[svc.Host]; b == nil || p.prefers(svc, b, isPublic) {
+		if b := best[svc.Host]; b == nil || p.prefers(svc, b, defaults) {
 			best[svc.Host] = svc
 		}
 	}
@@ -226,14 +198,14 @@ func (p preference) preferredServices(list []*mesh.Service, isPublic func(*mesh.
 // prefer a service of their own namespace: a ServiceEntry overrides a host for its namespace. Then,
 // and for gateways first, a service of Kubernetes is preferred, then one that is not public, then
 // the oldest. Of services of one age, the first namespace by name is preferred.
-func (p preference) prefers(a, b *mesh.Service, isPublic func(*mesh.Service) bool) bool {
+func (p preference) prefers(a, b *mesh.Service, defaults []string) bool {
 	if ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace; ownA != ownB && !p.gateway {
 		return ownA
 	}
 	if ak, bk := a.Provider == mesh.Kubernetes, b.Provider == mesh.Kubernetes; ak != bk {
 		return ak
 	}
-	if publicA, publicB := isPublic(a), isPublic(b); publicA != publicB {
+	if publicA, publicB := a.IsPublic(defaults), b.IsPublic(defaults); publicA != publicB {
 		return publicB
 	}
 	if !a.Created.Equal(b.Created) {
@@ -335,7 +307,7 @@ func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *E
 			services = append(services, svc)
 		}
 	}
-	e.Services = p.preferredServices(services, all.isPublic)
+	e.Services = p.preferredServices(services, all.exports)
 	return e
 }
 
