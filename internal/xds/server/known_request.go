@@ -2,7 +2,6 @@ package server
 
 import (
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -74,12 +73,11 @@ func (r *request) useKnown(k knownRequest) bool {
 // nonce.
 func readKnown(raw []byte, names push.NameSum) (k knownRequest, ok bool) {
 	k.names = names
-	for len(raw) > 0 {
-		number, value, n := consumeBytes(raw)
-		if n < 0 {
+	for m := newMessage(raw); !m.atEnd(); {
+		number, value, err := m.nextField()
+		if err != nil {
 			return k, false
 		}
-		raw = raw[n:]
 		switch number {
 		case asksDeltaNode:
 			k.node = value
@@ -103,35 +101,11 @@ func readKnown(raw []byte, names push.NameSum) (k knownRequest, ok bool) {
 // addHeld adds an entry of initial_resource_versions. It returns false, and adds nothing, if the
 // entry is malformed.
 func (k *knownRequest) addHeld(entry []byte) bool {
-	var name, version []byte
-	for len(entry) > 0 {
-		number, value, n := consumeBytes(entry)
-		if n < 0 {
-			return false
-		}
-		entry = entry[n:]
-		switch number {
-		case mapKey:
-			name = value
-		case mapValue:
-			version = value
-		}
+	name, version, err := newMessage(entry).readEntry()
+	if err != nil {
+		return false
 	}
 	k.held++
-	k.sum += resource.HashBytes(name, version)
+	k.sum += resource.HashBytes(entry[name.from:name.to], entry[version.from:version.to])
 	return true
-}
-
-// consumeBytes reads the string or message at the beginning of raw, and returns its field number,
-// its value and the length of the field. n is negative if it is malformed or of another wire type.
-func consumeBytes(raw []byte) (number protowire.Number, value []byte, n int) {
-	number, kind, tag := protowire.ConsumeTag(raw)
-	if tag < 0 || kind != protowire.BytesType {
-		return 0, nil, -1
-	}
-	value, n = protowire.ConsumeBytes(raw[tag:])
-	if n < 0 {
-		return 0, nil, n
-	}
-	return number, value, tag + n
 }

@@ -104,18 +104,9 @@ func (r *request) readNode(value string) error {
 // to r.Held. The first entry creates r.Held, which refers to r.raw. It returns an error, and adds
 // nothing, for malformed encoding or invalid UTF-8.
 func (r *request) decodeHeld(from, to int) error {
-	var key, version struct{ from, to int }
-	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {
-		number, value, err := m.nextField()
-		if err != nil {
-			return err
-		}
-		switch number {
-		case mapKey:
-			key.from, key.to = m.at-len(value), m.at
-		case mapValue:
-			version.from, version.to = m.at-len(value), m.at
-		}
+	key, version, err := (&message[string]{text: r.raw[:to], at: from}).readEntry()
+	if err != nil {
+		return err
 	}
 	if !utf8.ValidString(r.raw[key.from:key.to]) || !utf8.ValidString(r.raw[version.from:version.to]) {
 		return errUTF8

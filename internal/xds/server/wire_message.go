@@ -6,45 +6,46 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is an encoded message that is being decoded.
-type message struct {
-	text string
+// message is an encoded message that is being decoded, from a string if the values are kept, or from
+// a buffer.
+type message[T string | []byte] struct {
+	text T
 	at   int
 }
 
 // newMessage returns a decoder at the beginning of text, an encoded message.
-func newMessage(text string) *message { return &message{text: text} }
+func newMessage[T string | []byte](text T) *message[T] { return &message[T]{text: text} }
 
 // atEnd reports whether all of the message is decoded.
-func (m *message) atEnd() bool { return m.at == len(m.text) }
+func (m *message[T]) atEnd() bool { return m.at == len(m.text) }
 
 // nextField reads the next field, and returns the number and value of a string or message; value
 // shares the memory of m.text. A field of another wire type, which no request has, is skipped and
 // returned with number 0. It returns an error for malformed encoding. At the end of the message it
 // must not be called.
-func (m *message) nextField() (number protowire.Number, value string, err error) {
+func (m *message[T]) nextField() (number protowire.Number, value T, err error) {
 	key, err := m.readVarint()
 	if err != nil {
-		return 0, "", err
+		return 0, value, err
 	}
 	number, kind := protowire.DecodeTag(key)
 	if number < protowire.MinValidNumber {
-		return 0, "", errors.New("a field has no number")
+		return 0, value, errors.New("a field has no number")
 	}
 	if kind != protowire.BytesType {
 		n := protowire.ConsumeFieldValue(number, kind, []byte(m.text[m.at:]))
 		if n < 0 {
-			return 0, "", protowire.ParseError(n)
+			return 0, value, protowire.ParseError(n)
 		}
 		m.at += n
-		return 0, "", nil
+		return 0, value, nil
 	}
 	length, err := m.readVarint()
 	if err != nil {
-		return 0, "", err
+		return 0, value, err
 	}
 	if length > uint64(len(m.text)-m.at) {
-		return 0, "", errors.New("a field is longer than the message")
+		return 0, value, errors.New("a field is longer than the message")
 	}
 	value = m.text[m.at : m.at+int(length)]
 	m.at += int(length)
@@ -53,7 +54,7 @@ func (m *message) nextField() (number protowire.Number, value string, err error)
 
 // readVarint reads a varint at the present position and moves behind it. It returns an error if the
 // message ends before it does, or it has more than ten bytes.
-func (m *message) readVarint() (v uint64, err error) {
+func (m *message[T]) readVarint() (v uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if m.atEnd() {
 			break
@@ -66,4 +67,25 @@ func (m *message) readVarint() (v uint64, err error) {
 		}
 	}
 	return 0, errors.New("a varint is not terminated")
+}
+
+// span is the position of a value in the text of a message.
+type span struct{ from, to int }
+
+// readEntry reads a map entry, which ends at the end of m, and returns the positions of its key and
+// value in m.text. Missing ones are empty. It returns an error for malformed encoding.
+func (m *message[T]) readEntry() (key, value span, err error) {
+	for !m.atEnd() {
+		number, field, err := m.nextField()
+		if err != nil {
+			return key, value, err
+		}
+		switch number {
+		case mapKey:
+			key = span{m.at - len(field), m.at}
+		case mapValue:
+			value = span{m.at - len(field), m.at}
+		}
+	}
+	return key, value, nil
 }
