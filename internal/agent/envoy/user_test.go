@@ -13,7 +13,7 @@ import (
 // TestUser runs a process as another user: it can open its output by name, and a file that it owns.
 func TestUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("takes root")
+		t.Skip("only root may start a process as another user: CI runs this as root")
 	}
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // for the other user
@@ -53,7 +53,7 @@ func TestUser(t *testing.T) {
 // for longer than outputWaitDelay.
 func TestOutputOfAnotherUsersChild(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("takes root")
+		t.Skip("only root may start a process as another user: CI runs this as root")
 	}
 	var out bytes.Buffer
 	p, err := Start(Command{
