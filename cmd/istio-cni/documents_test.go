@@ -60,19 +60,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err := repair.Run(ended, r, client, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	descriptions := make(chan *prometheus.Desc)
-	go func() {
-		registry.Describe(descriptions)
-		close(descriptions)
-	}()
-	shape := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
-	var registered []string
-	for d := range descriptions {
-		found := shape.FindStringSubmatch(d.String())
-		registered = append(registered, found[1]+"{"+found[2]+"}")
-	}
+	registered := document.RegisteredMetrics(t, registry, "")
 	slices.Sort(documented)
-	slices.Sort(registered)
 	if diff := cmp.Diff(documented, registered); diff != "" {
 		t.Errorf("docs/METRICS-CNI.md (-) and the registered metrics (+) differ:\n%s", diff)
 	}

@@ -4,17 +4,16 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/meshpilot/meshpilot/internal/agent/dns"
 	"github.com/meshpilot/meshpilot/internal/agent/relay"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
 	"github.com/meshpilot/meshpilot/internal/agent/wasm"
+	"github.com/meshpilot/meshpilot/test/support/document"
 )
 
 // TestDocumentListsAllMetrics compares docs/METRICS-AGENT.md with the registered metrics.
@@ -34,24 +33,8 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 	if _, err := dns.Open(dns.Options{Metrics: m.Registerer()}); err != nil {
 		t.Fatal(err)
 	}
-	descriptions := make(chan *prometheus.Desc)
-	go func() {
-		m.Describe(descriptions)
-		close(descriptions)
-	}()
-	shape := regexp.MustCompile(`fqName: "istio_agent_([^"]+)".*variableLabels: \{([^}]*)\}`)
-	var registered []string
-	for d := range descriptions {
-		found := shape.FindStringSubmatch(d.String())
-		if found == nil {
-			t.Fatalf("cannot read %s", d)
-		}
-		if !strings.HasPrefix(found[1], "go_") && !strings.HasPrefix(found[1], "process_") {
-			registered = append(registered, found[1]+"{"+found[2]+"}")
-		}
-	}
+	registered := document.RegisteredMetrics(t, m, "istio_agent_")
 	slices.Sort(documented)
-	slices.Sort(registered)
 	if diff := cmp.Diff(documented, registered); diff != "" {
 		t.Errorf("docs/METRICS-AGENT.md (-) and the registered metrics (+) differ:\n%s", diff)
 	}
