@@ -181,7 +181,7 @@ func (s *Snapshot) foreignTo(list []*config.Config) func(*config.Config) bool {
 // private keys to one service account only (GatewayExtension.ServiceAccount).
 func (s *Snapshot) HasGatewayAccounts(names GatewayNames) bool {
 	return slices.ContainsFunc(s.gatewaysNamed(names), func(c *config.Config) bool {
-		return c.Extension != nil && c.Extension.Gateway != nil && c.Extension.Gateway.ServiceAccount != ""
+		return c.Extension.LimitsAccounts()
 	})
 }
 

@@ -56,9 +56,22 @@ func (x *GatewayExtension) PermitsRoute(c *Config) bool {
 
 // PermitsAccount reports whether proxies of a service account of the Gateway's namespace may have
 // the private keys that the Gateway names. It returns true for "", a proxy without an authenticated
-// account, and for nil.
-func (x *GatewayExtension) PermitsAccount(account string) bool {
-	return x == nil || x.ServiceAccount == "" || account == "" || x.ServiceAccount == account
+// account, and if the Extension is nil or limits no accounts.
+func (x *Extension) PermitsAccount(account string) bool {
+	limit := x.keyAccount()
+	return limit == "" || account == "" || limit == account
+}
+
+// LimitsAccounts reports whether the private keys that a Gateway names are for one service account
+// only. It returns false for nil.
+func (x *Extension) LimitsAccounts() bool { return x.keyAccount() != "" }
+
+// keyAccount returns GatewayExtension.ServiceAccount, or "" without one.
+func (x *Extension) keyAccount() string {
+	if x == nil || x.Gateway == nil {
+		return ""
+	}
+	return x.Gateway.ServiceAccount
 }
 
 // BackendTLS is the TLS of connections to a host. It fills in the TLS settings that users'

@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -80,7 +79,7 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
-		case n.Store == mesh.GatewaySecret && !permitsAccount(s.Object, p.v.Key.ServiceAccount):
+		case n.Store == mesh.GatewaySecret && !s.Object.Extension.PermitsAccount(p.v.Key.ServiceAccount):
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways with the service account "+
 				p.v.Key.ServiceAccount+" do not serve this: the proxies of the Gateway have the service account "+
 				s.Object.Extension.Gateway.ServiceAccount)
@@ -93,12 +92,6 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 		}
 	}
 	return false
-}
-
-// permitsAccount reports whether proxies of a service account may have the keys that the Gateway c
-// names (GatewayExtension.PermitsAccount). It returns true for Gateways without an Extension.
-func permitsAccount(c *config.Config, account string) bool {
-	return c.Extension == nil || c.Extension.Gateway.PermitsAccount(account)
 }
 
 // overQUIC returns the listener for HTTP/3 that accompanies s: the same servers at the same port of

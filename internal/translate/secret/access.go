@@ -68,7 +68,7 @@ func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 	}
 	for _, c := range v.Snapshot.Gateways(v.Key.Gateways) {
 		x := c.Extension
-		if c.Namespace != v.Key.Namespace || x != nil && !x.Gateway.PermitsAccount(v.Key.ServiceAccount) {
+		if c.Namespace != v.Key.Namespace || !x.PermitsAccount(v.Key.ServiceAccount) {
 			continue
 		}
 		has := x != nil && x.Gateway != nil && x.Gateway.ClientCertificate != "" && matches(x.Gateway.ClientCertificate)
