@@ -49,8 +49,8 @@ type Readiness struct {
 	mu        sync.Mutex
 	draining  bool
 	hasConfig bool // the first clusters and listeners were received
-	// epoch is the hot restart epoch of the active Envoy. readyEpoch is the last one that was
-	// ready, -1 before.
+	// epoch is the hot restart epoch of the active Envoy. readyEpoch is the epoch of the last Envoy
+	// that was ready, -1 if none was.
 	epoch, readyEpoch int
 	last              string // the last reason for not being ready, "" if ready
 }

@@ -57,7 +57,7 @@ func Supervise(o Options) error {
 // Up starts a mesh in the background, waits until its workloads are ready or have failed, and
 // returns its status. command is the command line of a process that calls Supervise with o.
 // console, if not nil, is a listener of this machine at which the control plane is served; Up
-// leaves it to the mesh. progress, if not nil, is called with each message meanwhile. It returns
+// leaves it to the mesh. progress, if not nil, is called with each message until then. It returns
 // errRunning if a mesh runs in the directory. If the process cannot be started, or an error occurs
 // or ctx ends afterwards, it ends the mesh and removes its files.
 func Up(ctx context.Context, o Options, command []string, console *net.TCPListener, progress func(string)) (Status,

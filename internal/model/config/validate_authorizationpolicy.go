@@ -47,8 +47,8 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 }
 
 // deniesRawConnections reports whether a rule of a DENY matches every connection to TCP ports that
-// the policy selects, as in Istio. It does if it has operations, none of them with ports. It also
-// does if it has no operations, and sources of which none has a field that connections have.
+// the policy selects, as in Istio. It does if it has operations and no operation has ports. It also
+// does if it has sources and no operations, and no source has a field that applies to connections.
 func deniesRawConnections(rule *security.Rule) bool {
 	ports := func(to *security.Rule_To) bool {
 		return len(to.GetOperation().GetPorts())+len(to.GetOperation().GetNotPorts()) > 0

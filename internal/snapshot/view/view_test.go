@@ -366,8 +366,8 @@ func TestOneServicePerHostname(t *testing.T) {
 }
 
 // TestOwnAndExportedServicesOfOneHost tests which of several ServiceEntries of a host takes
-// precedence: for sidecars that of their own namespace, then, and for gateways first, one that is
-// not exported to all namespaces, then the oldest.
+// precedence. Sidecars use the ServiceEntry of their own namespace. Without one, and for gateways,
+// a ServiceEntry that is not exported to all namespaces precedes, then the oldest.
 func TestOwnAndExportedServicesOfOneHost(t *testing.T) {
 	const host = "api.example.com"
 	entry := func(ns string, created int64, to ...string) mesh.Event {

@@ -20,9 +20,9 @@ type knownRequest struct {
 }
 
 // decodeKnown decodes a delta request of a proxy without a copy of its names and versions, and
-// reports whether it could. It can if another client subscribes to the same names, and the versions
-// are those of resources that some clients are offered. Otherwise, and for requests that are small,
-// malformed, have other fields, or are for a Handler, it changes nothing.
+// reports whether it could. It can if another client subscribes to the same names, and some clients
+// are offered the resources in these versions. If not, it changes nothing. It never decodes a
+// request that is small, malformed, for a Handler, or has other fields than readKnown reads.
 func (r *request) decodeKnown(data mem.BufferSlice) bool {
 	if r.mode != stream.Delta || r.session == nil || data.Len() <= smallMessage {
 		return false

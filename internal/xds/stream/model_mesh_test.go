@@ -116,8 +116,8 @@ func someNames(t *rapid.T, prefix string, n int) []string {
 	return list
 }
 
-// publish returns a ResourceSnapshot of the mesh: clusters on two ResourceGroups, and endpoints for all
-// clusters and for every name asked for on three, of which one has none.
+// publish returns a ResourceSnapshot of the mesh: clusters on two ResourceGroups, and endpoints, for all
+// clusters and for every name asked for, on two ResourceGroups beside an empty one.
 func (h *modelMesh) publish() *ResourceSnapshot {
 	for c := range h.bodies[cds] {
 		h.asked[eds][c] = true

@@ -171,7 +171,7 @@ const (
 
 // uniqueName returns the name of a listener as the name of a Service port, and adds it to used: "."
 // becomes "-", and it has at most maxName characters. If used contains it, the port's number is
-// appended, and then as many "x" as needed. The results are those of Istio.
+// appended, and then as many "x" as needed. The results equal Istio's.
 func uniqueName(listener string, port int32, used map[string]bool) string {
 	name := truncateName(strings.ReplaceAll(listener, ".", "-"), maxName)
 	unique := name
