@@ -133,7 +133,7 @@ func TestReplicaIsReplaced(t *testing.T) {
 	})
 	c := l.replica("istiod-c", "default", nil)
 	c.connect("two", "10.1.0.2")
-	two.Leave()
+	two.AllowEnd()
 	if err := l.client.Kubernetes.CoreV1().Pods(l.system).Delete(t.Context(), "istiod-b", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
