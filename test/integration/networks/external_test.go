@@ -34,12 +34,15 @@ func playExternal(t *testing.T, east, west site) {
 	for _, s := range []site{east, west} {
 		s.namespace(external, nil, nil)
 		s.do("delete", "mutatingwebhookconfigurations", "--all")
+		s.do("delete", "validatingwebhookconfigurations", "--all")
 	}
 	east.apply(externalService)
 	address := east.loadBalancer(external, "istiod-external")
 
 	west.install(
-		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{"base.enableCRDTemplates=true"}},
+		mesh.Chart{Release: "istio-base", Chart: "base", Namespace: system, Set: []string{
+			"base.enableCRDTemplates=true", "global.istioNamespace=" + external,
+		}},
 		mesh.Chart{Release: "istiod-external", Chart: "istiod", Namespace: external, Set: []string{
 			"istiodRemote.enabled=true", "global.configCluster=true", "global.remotePilotAddress=" + address, "global.configValidation=false",
 			"istiodRemote.injectionURL=https://" + address + ":15017/inject/cluster/west/net/far", "global.istioNamespace=" + external,
