@@ -23,7 +23,8 @@ func main() { os.Exit(run()) }
 
 // run runs the program and returns its exit status: Envoy's if that ended by itself. For another
 // error, which it prints, the status is from capture.ExitCode. The first SIGINT or SIGTERM ends the
-// program gracefully, the second at once. SIGHUP is passed to the agent.
+// program gracefully, the second at once. At SIGHUP the agent replaces Envoy if hot restart is
+// enabled and Envoy runs, and otherwise ends gracefully.
 func run() int {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()

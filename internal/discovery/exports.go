@@ -25,9 +25,9 @@ func (s *server) newExporter() (err error) {
 	return err
 }
 
-// runExports exports services while this replica leads, until ctx ends, and then returns nil. It
-// returns nil at once if there is no exporter, and an error only for invalid options of the
-// election.
+// runExports creates missing ServiceExports of the cluster's services while this replica leads,
+// until ctx ends, and then returns nil. It returns nil at once if there is no exporter, and an
+// error only for invalid options of the election.
 func (s *server) runExports(ctx context.Context) error {
 	if s.exporter == nil {
 		return nil

@@ -147,11 +147,10 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 }
 
 // mergedSpec returns the merge of the rules of one host, which must be sorted oldest first. The
-// trafficPolicy is that of the oldest object that has one. Subsets are concatenated; of several
-// with one name, the first is used.
-//
-// The TLS settings and the retry budget of extensions are added to the trafficPolicy where it has
-// none. A single object without extensions is not copied: the result is its own spec.
+// trafficPolicy is that of the oldest rule that has one, subsets are concatenated, the first of
+// each name is used, and all other fields are the oldest rule's. The TLS settings and the retry
+// budget of extensions are added to the trafficPolicy where it has none; without rules the result
+// has only these. A single rule without extensions is not copied: the result is its own spec.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	parts, extensions, budget := splitExtensions(parts)
 	if len(extensions) > 0 || budget != nil {

@@ -142,7 +142,7 @@ func accessLogServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
 // remoteServiceCluster returns the gRPC cluster of a RemoteService, with its TLS and keepalive
 // settings, or nil if it has no address. It returns an error, which names field, the service's
 // field in ProxyConfig, if the address is invalid or the TLS settings are not supported. In the
-// latter case the cluster is returned too.
+// latter case the cluster is returned too, but without TLS, and must not be used.
 func remoteServiceCluster(
 	field, name string, service *meshconfig.RemoteService, in Input, f family,
 ) (*clusterv3.Cluster, error) {

@@ -37,13 +37,11 @@ func Files() fs.FS {
 	return files
 }
 
-// New returns the handler of the console. It serves only GET and HEAD, and answers others with 405.
-// A missing asset is 404; any other path that is no file is answered with index.html.
-//
-// A browser sends no token when it opens a page, so the files, which are the same for everybody and
-// have no data, are also served to callers without credentials; the page then asks for a token. The
-// read API, which has the data, requires it. A request over the loopback interface for another host
-// is refused.
+// New returns the handler of the console's files; the read API, which has the data and requires
+// credentials, is another handler. It serves only GET and HEAD, and answers others with 405. A
+// missing asset is 404; any other path that is no file is answered with index.html. Files need no
+// credentials, because a browser sends none when it opens a page, but a request over the loopback
+// interface for another host is refused with 403.
 func New(access debug.Access) http.Handler {
 	files := Files()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

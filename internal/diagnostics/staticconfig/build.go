@@ -111,7 +111,8 @@ func StaticCluster(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *c
 	return c
 }
 
-// agentCluster returns the cluster of the agent, which serves secrets.
+// agentCluster returns the STATIC cluster of the agent, which serves secrets at the Unix domain
+// socket agentSocket. It has no other settings: HTTP/2 is not enabled.
 func agentCluster() *clusterv3.Cluster {
 	socket := &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: agentSocket}}}
 	return StaticCluster(&clusterv3.Cluster{Name: mesh.AgentCluster}, &endpointv3.ClusterLoadAssignment{

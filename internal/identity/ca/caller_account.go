@@ -55,9 +55,11 @@ func (s *Service) accountFor(
 	return account, nil
 }
 
-// callerAccount returns the caller, which checkMembership may replace, and its service account. It
-// refuses callers whose workload no longer exists, and identities that are no service account.
-// Refusals are counted and logged; the error is a gRPC status.
+// callerAccount returns the caller and its service account. A caller whose workload no longer
+// exists, or cannot be checked now, is replaced by the caller of another valid credential in the
+// request (checkMembership), and refused if there is none. An identity that is no service account
+// is refused too. Refusals are counted and logged; the error is a gRPC status, Unavailable if the
+// workload cannot be checked.
 func (s *Service) callerAccount(
 	ctx context.Context,
 	caller authenticate.Caller,

@@ -182,10 +182,11 @@ func (r *reconciler) logResolved(gateway types.NamespacedName) {
 	}
 }
 
-// reconcile applies the objects of a Gateway that differ from the desired ones. Then it deletes an
-// autoscaler and a disruption budget that no overlay requests. If the Gateway does not exist, is
-// being deleted, has no Spec, or belongs to another revision or a newer controller, it only drops
-// the records of its applies. The first error ends it.
+// reconcile applies the objects of a Gateway that differ from the desired ones, except existing
+// ones without managedLabel, and returns the first error. Then it deletes autoscalers and
+// disruption budgets owned by the Gateway that no overlay requests, tries all, and returns the
+// joined errors. If the Gateway does not exist, is being deleted, has no Spec, or belongs to
+// another revision or a newer controller, it only drops the records of its applies.
 func (r *reconciler) reconcile(ctx context.Context, gateway types.NamespacedName) error {
 	spec, meta := r.o.Get(gateway), r.watches.gateway(gateway)
 	if spec == nil || meta == nil || meta.GetDeletionTimestamp() != nil {

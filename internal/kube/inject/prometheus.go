@@ -34,10 +34,11 @@ type scrapeTarget struct {
 	Path string `json:"path"`
 }
 
-// mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations, if
-// there are any, to the agent in scrapeVariable. It does nothing if merging is disabled, the pod
-// opts out of scraping, or its port is already the agent's. It returns an error for invalid
-// annotations. The pod's scrape annotations are replaced by those for the agent.
+// mergeMetrics makes Prometheus scrape the agent: it replaces the pod's scrape annotations by those
+// for the agent, and passes the pod's own, if there are any and the pod has a proxy container, to
+// the agent in scrapeVariable. It does nothing if merging is disabled, the pod opts out of
+// scraping, or its port is already the agent's. For invalid annotations it returns an error and
+// leaves the pod unchanged.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
 	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil

@@ -34,8 +34,9 @@ type fieldWalk struct {
 	found    []Problem
 }
 
-// walkMessage calls walkField for each field of m that is set. plain is the path of m in the form
-// of Fields, and shown is the path with indices for the Warning.
+// walkMessage calls walkField for each field of m that is set, in the order of the fields in the
+// message type. plain is the path of m in the form of Fields, "" for the whole spec. shown is the
+// path with indices for the Warning, "spec" for the whole spec.
 func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -152,6 +152,7 @@ func appendFlag(b []byte, text string, on bool) []byte {
 }
 
 // appendWords appends what, a space and the words, separated by commas; nothing without words.
+// Words that are empty or have special characters are quoted (appendWord).
 func appendWords(b []byte, what string, words []string) []byte {
 	if len(words) == 0 {
 		return b

@@ -113,9 +113,10 @@ func istioChainName(name string) string {
 	return name
 }
 
-// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied. In connection
-// managers it also applies the patches of HTTP filters and of inline routes. Matches, effects and
-// failures of patches are recorded in w. c is not modified.
+// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied, and in
+// connection managers also the patches of HTTP filters and of inline routes. Matches, effects and
+// failures of patches are recorded in w. A merge that fails for one filter leaves it unchanged, but
+// still applies to the others. c is not modified.
 func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,

@@ -88,7 +88,7 @@ func (q *eventQueue) drainEvents() []rollout.Event {
 	return taken
 }
 
-// isEmpty reports whether there are neither events nor a published snapshot.
+// isEmpty reports whether there are neither events nor a published snapshot. It locks q.mu.
 func (q *eventQueue) isEmpty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

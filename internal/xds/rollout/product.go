@@ -83,8 +83,9 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = stream.MergeNames(next.needs, next.added)
 }
 
-// countResources adds the number of resources that differ from served to the active turn, if there
-// is one.
+// countResources adds the number of resources that were added, changed or removed between served
+// and next to the active turn, if there is one. It adds nothing if served is nil: then the class is
+// new.
 func (r *Rollout) countResources(typeURL string, served *resource.Set, next *Product) {
 	if n := countDifferences(served, next); n > 0 && r.turn.active {
 		r.turn.resources[typeURL] += n

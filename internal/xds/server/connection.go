@@ -34,9 +34,10 @@ func trackConnection(conn net.Conn, l *link) net.Conn {
 	return r
 }
 
-// Read reads, and charges the DATA frames that it read to the port's unread budget. While the
-// budget is used up it blocks; after a time, or if the connection is closed, it returns an error
-// and no bytes.
+// Read reads, and charges the DATA frames that begin in what it read to the port's unread budget.
+// If there is no room, it closes connections of the port with more unread data, and blocks only if
+// there is none. After a time without room, or if the connection is closed, it returns an error and
+// no bytes.
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {

@@ -65,7 +65,8 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 // Close removes the socket. Calls in progress continue.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// accept handles connections until the listener is closed. Each runs in a goroutine of its own.
+// accept handles connections, each in a goroutine of its own, until the listener is closed or
+// accepting fails for any other reason. It does not wait for their end.
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.AcceptUnix()

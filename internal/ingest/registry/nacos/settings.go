@@ -57,9 +57,10 @@ const flagPrefix = "nacos"
 // portOffset is the difference of the ports of gRPC and HTTP.
 const portOffset = 1000
 
-// Validate returns an error that names each invalid flag, or nil, and opens no connection. Groups
-// and servers are required, with valid addresses (grpcAddress). The interval must be positive;
-// HoldTime may be 0 but not negative. TLS files need TLS, and a certificate needs its key.
+// Validate returns an error that names each invalid flag, or nil; it opens no connection and no
+// file. Groups and servers are required, with valid addresses (grpcAddress). The interval must be
+// positive; HoldTime may be 0 but not negative. TLS files and the server name need TLS, and a
+// certificate and its key need each other.
 func (s *Settings) Validate() error {
 	var errs []error
 	if len(s.Servers) == 0 {

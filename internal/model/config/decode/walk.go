@@ -163,9 +163,10 @@ func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor
 	}
 }
 
-// checkMap adds Errors for invalid keys and values of a map, and deletes these entries. It returns
-// the map in the form that protojson accepts. It adds an Error and returns v unchanged if v is not
-// a map.
+// checkMap adds Errors for invalid keys and values of a map, and deletes these entries; an entry
+// with an Error only below its value stays, without the wrong parts. It returns the map, changed in
+// place, with the values in the form that protojson accepts. It adds an Error and returns v
+// unchanged if v is not a map.
 func (w *walk) checkMap(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	object, ok := v.(map[string]any)
 	if !ok {
