@@ -146,9 +146,9 @@ programs: ## build what test clusters and the Gateway API's suite are made of in
 	@$(GO) run ./test/support/cluster/cmd/meshcluster build
 	@$(GO) run ./test/conformance/gatewayapi/cmd/gwconformance build
 
-# Tests wait for processes for a third of their time, so more packages are tested at once than there are processors.
+# Tests wait for processes and timers for much of their time, so twice as many packages are tested at once as there are processors.
 # The largest packages take three minutes on an idle machine; the limit is for machines that are several times slower.
-PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+PACKAGES_AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 .PHONY: test
 test: prerequisites envoys build programs ## run every test (`go test ./...` leaves out those that take a minute)
 	MESHPILOT_LONG=true $(GO) test -timeout 20m -p $(PACKAGES_AT_ONCE) ./...

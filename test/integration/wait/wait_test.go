@@ -226,7 +226,7 @@ func TestWaitIsNeverEarly(t *testing.T) {
 		proxies = append(proxies, f.connect(fmt.Sprintf("p-%d", i)))
 	}
 	var slowest time.Duration
-	edits := longtest.Rounds(8, 500)
+	edits := longtest.Rounds(8, 150)
 	for i := range edits {
 		late := proxies[i%len(proxies)]
 		late.SetSilent(true)
