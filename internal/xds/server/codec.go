@@ -38,6 +38,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return v.decodeData(data)
 	case *guardedMessage:
 		v.size = data.Len()
+		v.link.markReceived(v.size)
 		v.err = c.decodeBounded(data, v.message)
 		return nil // an error from here would end the call with codes.Internal
 	}

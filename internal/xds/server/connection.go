@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/mem"
 )
@@ -35,13 +36,14 @@ func trackConnection(conn net.Conn, l *link) net.Conn {
 }
 
 // Read reads, and charges the DATA frames that begin in what it read to the port's unread budget.
-// If there is no room, it closes connections of the port with more unread data, and blocks only if
-// there is none. After a time without room, or if the connection is closed, it returns an error and
-// no bytes.
+// While there is no room it blocks, and closes stalled connections of the port. After a time
+// without room, or if the connection is closed, it returns an error and no bytes.
 func (c *connection) Read(b []byte) (int, error) {
+	began := c.link.beginRead()
 	n, err := c.Conn.Read(b)
+	waited := c.link.endRead(began)
 	if n > 0 {
-		if err := c.chargeFrames(b[:n]); err != nil {
+		if err := c.chargeFrames(b[:n], waited); err != nil {
 			return 0, err
 		}
 	}
@@ -49,13 +51,14 @@ func (c *connection) Read(b []byte) (int, error) {
 }
 
 // chargeFrames charges the DATA frames that begin in b, the next bytes read, to the port's unread
-// budget. It may block, and returns an error if there is no room in time.
-func (c *connection) chargeFrames(b []byte) error {
+// budget; waited is how long the client was waited for. It may block, and returns an error if there
+// is no room in time.
+func (c *connection) chargeFrames(b []byte, waited time.Duration) error {
 	carried, count := c.frames.countData(b)
 	if count == 0 {
 		return nil
 	}
-	return c.link.port.unread.charge(c.link, carried, count)
+	return c.link.port.unread.charge(c.link, carried, count, waited)
 }
 
 // Write writes b and counts the bytes that were written.
@@ -96,7 +99,9 @@ type readyConnection struct {
 // If no byte arrives, it returns io.EOF. On an error it returns the buffer to pool.
 func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	c.size, c.pool = size, pool
+	began := c.link.beginRead()
 	err := c.raw.Read(c.read)
+	waited := c.link.endRead(began)
 	buffer, n := c.buffer, c.n
 	if err == nil {
 		err = c.err
@@ -107,7 +112,7 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 	case n == 0:
 		err = io.EOF
 	default:
-		err = c.chargeFrames((*buffer)[:n])
+		err = c.chargeFrames((*buffer)[:n], waited)
 	}
 	if err != nil {
 		if buffer != nil {

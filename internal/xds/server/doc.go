@@ -26,8 +26,9 @@
 //
 //	pending.go     connections and calls that are not authenticated: bounded for each source,
 //	               the oldest is dropped
-//	unread.go      bytes of messages that are not decoded yet: a budget of the port, the largest
-//	               holder is closed (connection.go and frames.go count the bytes)
+//	unread.go      bytes of messages that are not decoded yet: a budget of the port, for which
+//	               connections wait in unread_queue.go, and stalled ones are closed
+//	               (connection.go and frames.go count the bytes)
 //	admission.go   places for decoding and for opening a stream; gate.go serves the newest first
 //	               under overload
 //	elements.go    the elements of a message, counted before it is decoded

@@ -155,6 +155,7 @@ func (c *guardedCall) runHandler(handler func(context.Context) (any, error)) (an
 // error.
 type guardedMessage struct {
 	message any
+	link    *link
 	size    int
 	err     error
 }
@@ -164,8 +165,11 @@ type guardedMessage struct {
 // of one over a limit ResourceExhausted. Only a decoded message ends the time limit for the first
 // message. From then on neither the call nor its connection is displaced by newer ones.
 func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
-	m := &guardedMessage{message: v}
-	if err := read(m); err != nil {
+	m := &guardedMessage{message: v, link: c.link}
+	c.link.beginReceive()
+	err := read(m)
+	c.link.endReceive()
+	if err != nil {
 		return err
 	}
 	c.link.creditDecoded(m.size)

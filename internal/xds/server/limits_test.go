@@ -122,56 +122,6 @@ func TestFramesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnreadBudget: while large messages fill the budget, small ones are still read, and the
-// connection with the largest is closed in their favour. A largest message that exceeds the budget
-// itself waits, and is closed in the end.
-func TestUnreadBudget(t *testing.T) {
-	b := newUnreadBudget(100_000)
-	b.wait, b.poll = 50*time.Millisecond, time.Millisecond
-	connect := func() (*link, net.Conn) {
-		server, client := net.Pipe()
-		t.Cleanup(func() { server.Close(); client.Close() })
-		return &link{conn: server}, client
-	}
-	hoarder, _ := connect()
-	if err := b.charge(hoarder, 60_000, 4); err != nil {
-		t.Fatal(err)
-	}
-	second, _ := connect()
-	if err := b.charge(second, 30_000, 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.charge(hoarder, 16_000, 1); err == nil {
-		t.Error("the largest message was charged although the budget is used up")
-	}
-	small, _ := connect()
-	if err := b.charge(small, 16_000, 1); err != nil || !hoarder.aborted.Load() || second.aborted.Load() {
-		t.Errorf(
-			"a small message: %v, the hoarder is closed %v, the other %v",
-			err,
-			hoarder.aborted.Load(),
-			second.aborted.Load(),
-		)
-	}
-	b.credit(small, 16_000)
-	b.credit(second, 30_000)
-	if n := b.inUse(); n != 0 || len(b.holders) != 0 {
-		t.Errorf("%d bytes are charged after everything was decoded, want 0", n)
-	}
-	if err := b.charge(hoarder, 1, 1); err == nil {
-		t.Error("a closed connection is charged")
-	}
-	tiny, _ := connect()
-	for range 1000 { // a message that arrives byte by byte
-		if b.charge(tiny, 1, 1) != nil {
-			break
-		}
-	}
-	if n := b.inUse(); n < 90_000 {
-		t.Errorf("frames of one byte are charged %d bytes", n)
-	}
-}
-
 // nulls returns a Struct of n nulls, which is small on the wire and large in memory.
 func nulls(n int) *structpb.Struct {
 	list := new(structpb.ListValue)
@@ -436,7 +386,7 @@ func TestSilentStreamsAreDisplaced(t *testing.T) {
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000}})
 	p := h.port()
-	p.unread.size = 4 << 20
+	*p.unread = *newUnreadBudget(4 << 20)
 	body := framed(
 		t,
 		&discoveryv3.DeltaDiscoveryRequest{

@@ -29,7 +29,13 @@ type link struct {
 	aborted atomic.Bool
 	written atomic.Int64 // bytes that the kernel has accepted
 	unread  unread
-	release sync.Once
+	// readingSince is when the read of the connection that is under way began, in nanoseconds since
+	// 1970, or 0. receivers is the number of streams whose next message is being received. If there
+	// are any, receivingSince is when the first of them began. gRPC lets the client send no more
+	// than a part of a message that is not being received.
+	readingSince, receivingSince atomic.Int64
+	receivers                    atomic.Int32
+	release                      sync.Once
 }
 
 // linkOf returns the link of the call's connection. On a gRPC server that was not created with
@@ -79,6 +85,44 @@ func (l *link) endCall() (last bool) {
 		l.port.unread.creditAll(l)
 	}
 	return last
+}
+
+// beginRead records that the client is waited for from now on, and returns the time.
+func (l *link) beginRead() time.Time {
+	now := time.Now()
+	l.readingSince.Store(now.UnixNano())
+	return now
+}
+
+// endRead records that the read that began then has returned, and returns how long it took.
+func (l *link) endRead(began time.Time) time.Duration {
+	l.readingSince.Store(0)
+	return time.Since(began)
+}
+
+// beginReceive records that the next message of a stream on the connection is being received, until
+// endReceive.
+func (l *link) beginReceive() {
+	if l.receivers.Add(1) == 1 {
+		l.receivingSince.Store(time.Now().UnixNano())
+	}
+}
+
+// endReceive records that the message of a stream was received, or that receiving it failed.
+func (l *link) endReceive() { l.receivers.Add(-1) }
+
+// isReceiving reports whether a message of any stream on the connection is being received, and
+// returns since when.
+func (l *link) isReceiving() (since time.Time, ok bool) {
+	return time.Unix(0, l.receivingSince.Load()), l.receivers.Load() > 0
+}
+
+// markReceived records that a message of that many bytes has arrived in full and is decoded next.
+// It does nothing on a link without a port.
+func (l *link) markReceived(bytes int) {
+	if l.port != nil {
+		l.port.unread.markArrived(l, bytes+messageHeader)
+	}
 }
 
 // creditDecoded credits a decoded message of that many bytes, and its header, to the port's unread

@@ -42,7 +42,10 @@ func (x *session) nextRequest() (*incoming, error) {
 // counted. A message that gRPC itself refuses as too long is recorded as a refusal (recordRefusal).
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
-	if err := x.st.RecvMsg(r); err != nil {
+	x.link.beginReceive()
+	err = x.st.RecvMsg(r)
+	x.link.endReceive()
+	if err != nil {
 		if text := status.Convert(err); text.Code() == codes.ResourceExhausted {
 			// In plain text gRPC refuses long messages. It has already ended the stream with its
 			// own text.
@@ -76,7 +79,12 @@ type request struct {
 // the admission (readBounded). A ResourceExhausted error is stored in r.err and nil returned,
 // because gRPC would replace it by codes.Internal. Other errors are returned.
 func (r *request) decodeData(data mem.BufferSlice) (err error) {
-	if r.size = data.Len(); r.session != nil && r.size > r.free {
+	r.size = data.Len()
+	bounded := r.session != nil
+	if bounded {
+		r.session.link.markReceived(r.size)
+	}
+	if bounded && r.size > r.free {
 		err = r.readBounded(data)
 	} else {
 		err = r.decodeMessage(data)

@@ -12,33 +12,53 @@ import (
 // gigabytes.
 //
 // Each DATA frame is charged to its connection when its header arrives, and credited when its
-// message was decoded. When the budget is used up, the connection with the most unread bytes is
-// closed. If that is the connection that needs the room, it waits first. So small messages have
-// precedence over large ones, and clients that stop in the middle of a message are closed first.
+// message was decoded. While there is no room, the reading of the connection blocks, and its client
+// is held up by flow control. unread_queue.go decides which is served first. While connections
+// wait, those whose clients have stalled in the middle of a message are closed. Proxies that
+// reconnect at once, with more state than the budget, wait for each other and are all served.
 type unreadBudget struct {
 	size int
-	wait time.Duration // how long the largest connection waits for others before it is closed
-	poll time.Duration
+	wait time.Duration // how long a connection waits for room before it is closed
+	poll time.Duration // how often connections to close are looked for while others wait
 
-	mu      sync.Mutex
-	used    int
-	holders map[*link]struct{} // connections with unread bytes
-	closed  uint64             // number of connections closed
+	mu         sync.Mutex
+	used       int
+	holders    map[*link]struct{} // connections with unread bytes
+	waiting    []*roomWaiter      // in order of arrival
+	finisher   *link              // the connection that may use half of the budget alone, or nil
+	progressed time.Time          // when the finisher was chosen or last granted room
+	searched   time.Time          // when connections to close were last looked for
+	closed     uint64             // number of connections closed
 }
 
 // unread is the account of a connection in the budget. unreadBudget.mu guards it.
 type unread struct {
-	bytes    int // payload of DATA frames that are not decoded
-	overhead int // what gRPC needs in addition for each of those frames
+	bytes      int           // payload of DATA frames that are not decoded
+	overhead   int           // what gRPC needs in addition for each of those frames
+	arrived    int           // the part of bytes whose messages have arrived in full
+	clientTime time.Duration // how long the client was waited for since the account was empty
 }
 
 // cost returns how many bytes the connection is charged: the payload, and what gRPC needs in
 // addition.
 func (u unread) cost() int { return u.bytes + u.overhead }
 
-// frameOverhead is what gRPC needs for each DATA frame in addition to its payload, which may be a
-// single byte: a buffer and its place in lists.
-const frameOverhead = 128
+// unfinished returns the bytes of messages that have not arrived in full.
+func (u unread) unfinished() int { return u.bytes - u.arrived }
+
+const (
+	// frameOverhead is what gRPC needs for each DATA frame in addition to its payload, which may be
+	// a single byte: a buffer and its place in lists.
+	frameOverhead = 128
+	// stallAfter is how long a client may send nothing in the middle of a message, and slowAfter
+	// how long a connection may wait for its client in all until its messages have arrived, before
+	// the connection may be closed to make room.
+	stallAfter = 3 * time.Second
+	slowAfter  = 6 * time.Second
+	// smallPatience is how long small accounts wait before the connection with the most unread data
+	// is closed for them.
+	smallPatience = 3 * time.Second
+)
 
 // newUnreadBudget returns a budget of size bytes for the messages that have arrived and were not
 // decoded yet.
@@ -48,87 +68,112 @@ func newUnreadBudget(size int) *unreadBudget {
 
 var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
-// charge charges connection l for frames DATA frames of together bytes that begin to arrive. While
-// there is no room it blocks, and so does the reading of that connection; it then closes the
-// connections with more unread data than l. After b.wait, or if l is closed, it returns errUnread;
-// the caller must then close l.
-func (b *unreadBudget) charge(l *link, bytes, frames int) error {
-	for began := (time.Time{}); ; <-time.After(b.poll) { // any credit, of any connection, may free room
-		victim, ok := b.tryCharge(l, bytes, frames)
-		switch {
-		case l.aborted.Load():
-			return errUnread
-		case ok:
+// charge charges connection l for frames DATA frames of together bytes that begin to arrive; waited
+// is how long the read that returned them waited for the client. While there is no room it blocks,
+// and so does the reading of that connection; meanwhile others may be closed (makeRoom). After
+// b.wait, or if l is closed, it returns errUnread; the caller must then close l.
+func (b *unreadBudget) charge(l *link, bytes, frames int, waited time.Duration) error {
+	w := b.tryCharge(l, bytes, frames, waited)
+	if w == nil {
+		return nil
+	}
+	defer b.removeWaiter(w)
+	tick := time.NewTicker(b.poll)
+	defer tick.Stop()
+	for deadline := time.Now().Add(b.wait); ; {
+		select {
+		case <-w.granted:
 			return nil
-		case victim != nil:
-			victim.abort()
-			b.creditAll(victim)
-		case began.IsZero():
-			began = time.Now()
-		case time.Since(began) > b.wait:
-			return errUnread
+		case now := <-tick.C:
+			if l.aborted.Load() || now.After(deadline) {
+				return errUnread
+			}
+			b.makeRoom(now)
 		}
 	}
 }
 
-// tryCharge charges l and returns true if there is room and l was not closed. Otherwise nothing is
-// charged. If there is no room, victim is the connection with the most unread data, which the
-// caller must close; it is already counted in b.closed. It is nil if that is l itself, with the new
-// data, or l was closed.
-func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok bool) {
+// tryCharge charges l and returns nil if there is room for it now. Otherwise nothing is charged,
+// and it returns a new waiter in the queue.
+func (b *unreadBudget) tryCharge(l *link, bytes, frames int, waited time.Duration) *roomWaiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if l.aborted.Load() { // its account is closed, or will be when this returns
-		return nil, false
+	now := time.Now()
+	if since, ok := l.isReceiving(); ok && l.unread.cost() > 0 {
+		l.unread.clientTime += min(waited, now.Sub(since))
 	}
-	more := unread{bytes, frames * frameOverhead}
-	if b.used+more.cost() <= b.size {
-		l.unread.bytes += more.bytes
-		l.unread.overhead += more.overhead
-		b.used += more.cost()
-		b.holders[l] = struct{}{}
-		return nil, true
+	w := &roomWaiter{link: l, bytes: bytes, overhead: frames * frameOverhead, since: now, granted: make(chan struct{}, 1)}
+	b.waiting = append(b.waiting, w)
+	b.grantRoom()
+	if len(w.granted) > 0 {
+		return nil
 	}
-	most := l.unread.cost() + more.cost()
-	for other := range b.holders {
-		if n := other.unread.cost(); n > most {
-			victim, most = other, n
-		}
-	}
-	if victim != nil {
-		b.closed++
-	}
-	return victim, false
+	return w
 }
 
-// credit credits bytes of a decoded message to connection l, at most as many as it was charged.
-// When the connection has no unread bytes left, the overhead of its frames is credited too, because
-// the frames of a message are not known.
+// markArrived records that a message of that many bytes has arrived in full on connection l: until
+// it is credited, it is the server that is waited for.
+func (b *unreadBudget) markArrived(l *link, bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.unread.arrived = min(l.unread.arrived+bytes, l.unread.bytes)
+}
+
+// credit credits bytes of a decoded message to connection l, at most as many as it was charged, and
+// grants the room to waiting connections. When the connection has no unread bytes left, the
+// overhead of its frames is credited too, because the frames of a message are not known.
 func (b *unreadBudget) credit(l *link, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bytes = min(bytes, l.unread.bytes)
 	l.unread.bytes -= bytes
+	l.unread.arrived = max(0, l.unread.arrived-bytes)
 	b.used -= bytes
 	if l.unread.bytes == 0 {
 		b.removeSettled(l)
 	}
+	b.grantRoom()
 }
 
-// creditAll credits all bytes of a connection that is closed or has no streams. Then gRPC holds no
-// message of it.
+// creditAll credits all bytes of a connection that is closed or has no streams, and grants the room
+// to waiting connections. gRPC then holds no message of it.
 func (b *unreadBudget) creditAll(l *link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.removeSettled(l)
+	b.grantRoom()
 }
 
-// removeSettled credits all that a connection was charged and removes it from the holders. b.mu
-// must be held.
+// removeSettled credits all that a connection was charged, removes it from the holders, and ends
+// its turn as the finisher. b.mu must be held.
 func (b *unreadBudget) removeSettled(l *link) {
 	b.used -= l.unread.cost()
 	l.unread = unread{}
 	delete(b.holders, l)
+	if b.finisher == l {
+		b.finisher = nil
+	}
+}
+
+// makeRoom closes the connections that findVictims returns. It does nothing if any waiter called it
+// less than b.poll before.
+func (b *unreadBudget) makeRoom(now time.Time) {
+	b.mu.Lock()
+	if now.Sub(b.searched) < b.poll {
+		b.mu.Unlock()
+		return
+	}
+	b.searched = now
+	victims := b.findVictims(now)
+	for _, l := range victims {
+		l.aborted.Store(true) // the next search leaves it out
+	}
+	b.closed += uint64(len(victims))
+	b.mu.Unlock()
+	for _, l := range victims {
+		l.abort()
+		b.creditAll(l)
+	}
 }
 
 // inUse returns the charged bytes, with the overhead of frames.
