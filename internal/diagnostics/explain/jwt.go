@@ -32,7 +32,7 @@ type authentication struct {
 // token is missing or invalid, it returns a 401 ending, or 403 for another audience (localReply).
 // Otherwise it returns the endings of a repeated route lookup, or nil. For a bypassed CORS
 // preflight, and if no rule requires a token, nothing is checked and it returns nil. Providers that
-// fetch their keys remotely are unsupported.
+// fetch their keys remotely, and unknown ones, are unsupported.
 func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
 	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions &&
 		len(x.request.Values("access-control-request-method")) > 0 {
@@ -50,6 +50,9 @@ func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []E
 	err = a.checkRequirement(r)
 	if errors.Is(err, errRemote) {
 		return x.endUnsupported(name, "the proxy fetches the JWKS itself, so the keys are not known here")
+	}
+	if errors.Is(err, errUnknownProvider) {
+		return x.endUnsupported(name, "%v", err)
 	}
 	a.applyTokens()
 	if err == nil {
@@ -131,8 +134,8 @@ func (x *exchange) matchRequirement(
 // in a.good, also if it then fails. It returns nil if the requirement is empty or fulfilled, which
 // allow_missing_or_failed always is; allow_missing is fulfilled by a missing token, not by an
 // invalid one. The error is errMissing, errIssuer, errAudience for another audience, errRemote for
-// keys that are fetched remotely, or another one for an invalid token. Unsupported requirements
-// return an error of no type.
+// keys that are fetched remotely, errUnknownProvider, or another one for an invalid token.
+// Unsupported requirements return an error of no type.
 func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
@@ -179,9 +182,13 @@ func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 
 // verifyProvider verifies all tokens in a provider's token locations, and the token that the call
 // assumes, and records the last one in a.good. It returns errMissing if there are none, and the
-// error of the first invalid one. audiences, if any, override the provider's.
+// error of the first invalid one. audiences, if any, override the provider's. A provider that the
+// filter does not have, with which Envoy refuses the filter, is an errUnknownProvider.
 func (a *authentication) verifyProvider(name string, audiences []string) error {
 	p := a.filter.GetProviders()[name]
+	if p == nil {
+		return fmt.Errorf("%w: %q", errUnknownProvider, name)
+	}
 	if len(audiences) > 0 {
 		p = proto.CloneOf(p)
 		p.Audiences = audiences

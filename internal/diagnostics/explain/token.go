@@ -37,6 +37,9 @@ var (
 	errRemote = errors.New("Jwks remote fetch is failed")
 )
 
+// errUnknownProvider reports a requirement of a provider that the filter does not have.
+var errUnknownProvider = errors.New("a requirement names an unknown provider")
+
 // clockSkew is the default for JwtProvider.clock_skew_seconds.
 const clockSkew = 60 * time.Second
 
