@@ -25,7 +25,8 @@ const (
 // runListenerFilters runs the listener filters and sets the transport (raw_buffer without TLS) and
 // application protocols for filter chain matching. It returns endings if a silent client cannot
 // continue. Unsupported filters and disabled inspectors add a step and are skipped; original_dst
-// and proxy_protocol are skipped without one. An unsupported filter_disabled predicate adds a step.
+// and proxy_protocol are skipped without one. An inspector with an unsupported filter_disabled
+// predicate adds a step and runs.
 func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {
@@ -41,8 +42,7 @@ func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 		off, known := w.isDisabled(f.GetFilterDisabled())
 		if !known {
 			w.addNote(StageUnsupported, f.GetName(), "its filter_disabled predicate is not supported")
-		}
-		if off {
+		} else if off {
 			w.addNote(StageInspector, f.GetName(), "is disabled for connections to port %d", w.call.To.Port())
 			continue
 		}
@@ -127,7 +127,7 @@ func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 func (w *walk) isDisabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:
-		return false, true
+		return false, p == nil // a kind of rule that this version of the API does not have is nil too
 	case *listenerv3.ListenerFilterChainMatchPredicate_AnyMatch:
 		return r.AnyMatch, true
 	case *listenerv3.ListenerFilterChainMatchPredicate_NotMatch:
