@@ -176,8 +176,11 @@ func (s *Supervisor) exec(ctx context.Context, c *control.Call) (control.Result,
 }
 
 // forward forwards a client's listener to an address of a node while the client is connected. The
-// address is c.Args[0].
+// address is the only argument; it refuses a call with another number of them.
 func (s *Supervisor) forward(ctx context.Context, c *control.Call) (control.Result, error) {
+	if len(c.Args) != 1 {
+		return control.Result{}, errors.New("forwarding takes an address")
+	}
 	node, err := s.findNode(c.Node)
 	if err != nil {
 		return control.Result{}, err
