@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"math"
 	"strconv"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -45,13 +46,13 @@ func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 }
 
 // runtimeValue converts "true" and "false" to a boolean, a text that strconv.ParseFloat accepts to
-// a number, and any other to a string. The API has strings only, but Envoy requires booleans for
-// feature flags.
+// a number, and any other to a string. Infinity and NaN, which JSON does not have, stay strings.
+// The API has strings only, but Envoy requires booleans for feature flags.
 func runtimeValue(text string) *structpb.Value {
 	if text == "true" || text == "false" {
 		return structpb.NewBoolValue(text == "true")
 	}
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
 		return structpb.NewNumberValue(n)
 	}
 	return structpb.NewStringValue(text)
