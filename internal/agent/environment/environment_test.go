@@ -63,6 +63,7 @@ func TestParse(t *testing.T) {
 		{"Wasm", []string{"WASM_INSECURE_REGISTRIES=a:5000, b", "WASM_MODULE_EXPIRY=1h", "WASM_PURGE_INTERVAL=1m", "WASM_HTTP_REQUEST_TIMEOUT=1s", "WASM_HTTP_REQUEST_MAX_RETRIES=0"}, func(e *Environment) {
 			e.Wasm = Wasm{InsecureRegistries: []string{"a:5000", "b"}, Expiry: time.Hour, PurgeInterval: time.Minute, Timeout: time.Second}
 		}},
+		{"Wasm durations of 0", []string{"WASM_MODULE_EXPIRY=0s", "WASM_PURGE_INTERVAL=0s", "WASM_HTTP_REQUEST_TIMEOUT=0s"}, func(*Environment) {}},
 		{"beside gRPC without a proxy", []string{"ISTIO_META_GENERATOR=grpc"}, func(e *Environment) {
 			e.Metadata, e.XDS.GRPCBootstrap = map[string]any{"GENERATOR": "grpc"}, "./etc/istio/proxy/grpc-bootstrap.json"
 		}},

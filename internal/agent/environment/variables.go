@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +100,11 @@ func (r *reader) readDuration(name string, fallback time.Duration) time.Duration
 		return fallback
 	}
 	return value
+}
+
+// readPositiveDuration returns the same as readDuration, and also fallback for 0.
+func (r *reader) readPositiveDuration(name string, fallback time.Duration) time.Duration {
+	return cmp.Or(r.readDuration(name, fallback), fallback)
 }
 
 // readSeconds returns a duration in whole seconds, or fallback if the variable is not set, invalid

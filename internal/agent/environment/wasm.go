@@ -20,17 +20,14 @@ type Wasm struct {
 }
 
 // readWasm returns the settings of Wasm modules. By default modules expire after 24 h and are
-// purged every hour, and requests take 15 s with 5 retries. Invalid values, and a purge interval of
-// 0, are added to r's errors.
+// purged every hour, and a fetch takes at most 15 s with 5 retries. Durations that are 0 or invalid
+// have their defaults.
 func (r *reader) readWasm() Wasm {
 	w := Wasm{
-		Expiry:        r.readDuration("WASM_MODULE_EXPIRY", 24*time.Hour),
-		PurgeInterval: r.readDuration("WASM_PURGE_INTERVAL", time.Hour),
-		Timeout:       r.readDuration("WASM_HTTP_REQUEST_TIMEOUT", 15*time.Second),
+		Expiry:        r.readPositiveDuration("WASM_MODULE_EXPIRY", 24*time.Hour),
+		PurgeInterval: r.readPositiveDuration("WASM_PURGE_INTERVAL", time.Hour),
+		Timeout:       r.readPositiveDuration("WASM_HTTP_REQUEST_TIMEOUT", 15*time.Second),
 		Retries:       int(r.readUint32("WASM_HTTP_REQUEST_MAX_RETRIES", 5)),
-	}
-	if w.PurgeInterval == 0 {
-		r.addError("WASM_PURGE_INTERVAL", "must be more than 0")
 	}
 	for host := range strings.SplitSeq(r.vars["WASM_INSECURE_REGISTRIES"], ",") {
 		if host = strings.TrimSpace(host); host != "" {
