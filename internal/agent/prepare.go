@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/meshpilot/meshpilot/internal/agent/bootstrap"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
@@ -20,7 +22,7 @@ const lookupTimeout = 10 * time.Second
 
 // Prepare writes the bootstrap file, unless customConfigFile names one, and returns the command
 // that starts Envoy with it. It does not start Envoy. It returns an error if the configuration or
-// override is invalid, or a file cannot be read or written.
+// override is invalid, or a file other than the override cannot be read or written.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -126,14 +128,21 @@ func refuseTemplate(o Options) error {
 
 // readOverride returns the configuration that Envoy merges over the bootstrap, from the file
 // ISTIO_BOOTSTRAP_OVERRIDE and with the host's IP substituted. It returns "" if the variable is not
-// set. It returns an error, which names the variable, if the file is missing or invalid.
+// set. A file that cannot be read or is not YAML is logged and not used, as in Istio. It returns an
+// error, which names the variable, if the file is YAML but not a valid override.
 func readOverride(o Options) (string, error) {
 	if o.Environment.BootstrapOverride == "" {
 		return "", nil
 	}
 	text, err := os.ReadFile(o.Environment.BootstrapOverride)
+	if err == nil {
+		_, err = yaml.YAMLToJSON(text)
+	}
 	if err != nil {
-		return "", fmt.Errorf("environment variable ISTIO_BOOTSTRAP_OVERRIDE: %w", err)
+		o.Log.Warn("cannot read the bootstrap override, starting Envoy without it",
+			"file", o.Environment.BootstrapOverride,
+			"error", fmt.Errorf("environment variable ISTIO_BOOTSTRAP_OVERRIDE: %w", err))
+		return "", nil
 	}
 	override, err := bootstrap.ParseOverride(text, o.Environment.HostIP)
 	if err != nil {

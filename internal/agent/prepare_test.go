@@ -131,6 +131,27 @@ func writtenBootstrap(t *testing.T, o Options, change func(*Options)) string {
 	return string(text)
 }
 
+// TestUnreadableOverrideIsAWarning tests that the agent starts Envoy without an override that it
+// cannot read or parse, and logs that.
+func TestUnreadableOverrideIsAWarning(t *testing.T) {
+	invalid := filepath.Join(t.TempDir(), "o.yaml")
+	if err := os.WriteFile(invalid, []byte("a: b: c"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"/nowhere.yaml": "open /nowhere.yaml: no such file", invalid: "mapping values are not allowed"} {
+		o := options(t, "", "ISTIO_BOOTSTRAP_OVERRIDE="+file)
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		c, err := Prepare(t.Context(), o)
+		if err != nil || slices.Contains(c.Args, "--config-yaml") {
+			t.Errorf("%s: arguments %q, %v", file, c.Args, err)
+		}
+		if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, want) {
+			t.Errorf("%s: log %s", file, text)
+		}
+	}
+}
+
 // TestOwnBootstrapIsNotChanged tests that the user's bootstrap is used in place and nothing is
 // written.
 func TestOwnBootstrapIsNotChanged(t *testing.T) {

@@ -70,7 +70,6 @@ func TestErrors(t *testing.T) {
 			`proxy configuration field "envoyAccessLogService.tlsSettings": clientCertificate and privateKey are required for MUTUAL`,
 		}},
 		{name: "no port of metrics", env: "ENVOY_SECURE_METRICS_PORT=65536", want: []string{"ENVOY_SECURE_METRICS_PORT: 65536 is not a port"}},
-		{name: "an override that is not there", env: "ISTIO_BOOTSTRAP_OVERRIDE=/nowhere.yaml", want: []string{"environment variable ISTIO_BOOTSTRAP_OVERRIDE: open /nowhere.yaml: "}},
 		{name: "an override that is no mapping", env: "ISTIO_BOOTSTRAP_OVERRIDE=o.yaml", files: []string{"o.yaml", "- a\n"}, want: []string{
 			"environment variable ISTIO_BOOTSTRAP_OVERRIDE: file o.yaml: want a mapping of Bootstrap fields: ",
 		}},
