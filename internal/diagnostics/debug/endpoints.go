@@ -2,7 +2,6 @@ package debug
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -108,8 +107,8 @@ func (p *Pages) endpointz(q question) (answer, error) {
 }
 
 // RegisteredEndpoints returns the endpoints of the services that the caller may read, by service
-// and port. Ports without endpoints are included, with nil Endpoints. Endpoints of a port that the
-// service does not have are left out.
+// and port. Ports without endpoints are included, with Endpoints that are empty but not nil.
+// Endpoints of a port that the service does not have are left out.
 func (p *Pages) RegisteredEndpoints(c Caller) []ServicePort {
 	s := p.Snapshot()
 	list := []ServicePort{}
@@ -122,7 +121,7 @@ func (p *Pages) RegisteredEndpoints(c Caller) []ServicePort {
 			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
 		}
 		for _, x := range svc.Ports {
-			list = append(list, ServicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]Endpoint{}, byPort[x.Name])})
+			list = append(list, ServicePort{string(svc.Host) + ":" + x.Name, append([]Endpoint{}, byPort[x.Name]...)})
 		}
 	}
 	return list

@@ -87,8 +87,8 @@ func (p *Pages) RejectedResources() []Nack {
 	out := []Nack{}
 	for _, e := range g {
 		e.Proxies = max(e.Proxies, len(e.proxies))
-		e.Names = sortedKeys(e.proxies)
-		e.Names = e.Names[:min(len(e.Names), maxNames)]
+		names := sortedKeys(e.proxies)
+		e.Names = append([]string{}, names[:min(len(names), maxNames)]...) // not null in JSON
 		out = append(out, e.Nack)
 	}
 	slices.SortFunc(out, func(a, b Nack) int {

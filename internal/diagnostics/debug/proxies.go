@@ -145,7 +145,7 @@ func (p *Pages) adsz(q question) (answer, error) {
 			x.Locality = &locality{l.Region, l.Zone, l.SubZone}
 		}
 		for _, t := range c.Types {
-			x.Watches[t.TypeURL] = slices.Concat([]string{}, t.Names)
+			x.Watches[t.TypeURL] = append([]string{}, t.Names...) // not null in JSON
 		}
 		out.Clients = append(out.Clients, x)
 	}
