@@ -46,12 +46,12 @@ func (m *Mesh) PlainTextCalls() (calls []PlainTextCall, complete bool) {
 }
 
 // CallsTo returns the elements of calls that may reach the workload w: of its service ports, and of
-// subsets whose labels it has. Subsets without labels are left out. refused[i] reports whether w
-// refuses list[i], because its mode is STRICT at that port.
+// subsets whose labels it has. A subset without labels selects all workloads. refused[i] reports
+// whether w refuses list[i], because its mode is STRICT at that port.
 func (w *Workload) CallsTo(calls []PlainTextCall) (list []PlainTextCall, refused []bool) {
 	for _, c := range calls {
 		i := slices.IndexFunc(w.Served, func(x Served) bool { return x.Service == c.Service && x.Port == c.Port })
-		if i < 0 || c.Subset != "" && !snapshot.SelectorMatches(c.labels, w.labels) {
+		if i < 0 || len(c.labels) > 0 && !snapshot.SelectorMatches(c.labels, w.labels) {
 			continue
 		}
 		list = append(list, c)

@@ -53,6 +53,12 @@ func TestModesAndPlainTextCalls(t *testing.T) {
 			rule("shop", "cart", "subsets: [{name: v2, labels: {version: v2}, trafficPolicy: {tls: {mode: DISABLE}}}]"), "",
 			noProxy + "pay/bank sidecar x1 PERMISSIVE\nshop/cart sidecar x1 PERMISSIVE\nshop/web sidecar x1 PERMISSIVE\n",
 		},
+		"a rule for a subset without labels, which is all workloads": {
+			rule("shop", "cart", "subsets: [{name: all, trafficPolicy: {tls: {mode: DISABLE}}}]"), "",
+			noProxy + "pay/bank sidecar x1 PERMISSIVE\n" +
+				"shop/cart sidecar x1 PERMISSIVE <cart.shop.svc.cluster.local:80all from pay,shop by [DestinationRule/shop/r] refused false>\n" +
+				"shop/web sidecar x1 PERMISSIVE\n",
+		},
 		"ISTIO_MUTUAL and a Sidecar that hides the service": {
 			rule("shop", "cart", "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}") +
 				rule("pay", "web.shop.svc.cluster.local", "trafficPolicy: {tls: {mode: DISABLE}}") +

@@ -124,9 +124,8 @@ func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 }
 
 // addRule sets d.DestinationRule to the merged rule, with its TLS mode, the names of other
-// policies, and its subsets. Each subset has the number of endpoints in set with its labels, 0 if
-// it has no labels. An endpoint with several ports is counted once. It records the keys of the
-// rule's objects in d.keys.
+// policies, and its subsets. Each subset has the number of endpoints in set that it selects. An
+// endpoint with several ports is counted once. It records the keys of the rule's objects in d.keys.
 func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.EndpointSet) {
 	r := &DestinationRule{}
 	for _, k := range rule.From {
@@ -142,7 +141,7 @@ func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.Endpoint
 		x := Subset{Name: subset.GetName(), Labels: subset.GetLabels()}
 		seen := map[string]bool{}
 		for _, e := range set.Endpoints {
-			if id := e.Workload + " " + e.Address; snapshot.SelectorMatches(subset.GetLabels(), e.Labels) && !seen[id] {
+			if id := e.Workload + " " + e.Address; x.selects(e.Labels) && !seen[id] {
 				seen[id] = true
 				x.Endpoints++
 			}
@@ -166,16 +165,21 @@ func setFields(m proto.Message, without string) []string {
 	return names
 }
 
-// markSubsets sets Matches of each subset of the DestinationRule to whether the labels of a
-// workload have its labels. A subset without labels does not match. Without a DestinationRule it
-// does nothing.
+// selects reports whether an endpoint with these labels is in the subset. A subset without labels
+// selects all endpoints.
+func (s Subset) selects(labels map[string]string) bool {
+	return len(s.Labels) == 0 || snapshot.SelectorMatches(s.Labels, labels)
+}
+
+// markSubsets sets Matches of each subset of the DestinationRule to whether it selects a workload
+// with these labels. Without a DestinationRule it does nothing.
 func (d *Service) markSubsets(labels map[string]string) {
 	if d.DestinationRule == nil {
 		return
 	}
 	for i := range d.DestinationRule.Subsets {
 		x := &d.DestinationRule.Subsets[i]
-		x.Matches = snapshot.SelectorMatches(x.Labels, labels)
+		x.Matches = x.selects(labels)
 	}
 }
 
