@@ -63,6 +63,8 @@ type repairer struct {
 	log            *slog.Logger
 	pods           cache.Store
 	reporter       *reporter
+	// unowned are the pods without a controller that were logged, by key.
+	unowned map[string]types.UID
 }
 
 // Run deletes broken pods of the node or, without o.DeletePods, labels them, whatever Enabled
@@ -88,17 +90,19 @@ func Run(
 	informer := factory.Core().V1().Pods().Informer()
 	r := &repairer{
 		Options: o, client: client, installedSince: installedSince, log: log, pods: informer.GetStore(),
-		reporter: newReporter(ctx, client, o.Metrics),
+		reporter: newReporter(ctx, client, o.Metrics), unowned: map[string]types.UID{},
 	}
 	defer r.reporter.shutdown()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer queue.ShutDown()
 	add := func(object any) {
-		if key, err := cache.MetaNamespaceKeyFunc(object); err == nil {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			queue.Add(key)
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: add, UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: add,
+	}
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		return fmt.Errorf("watch the node's pods: %w", err)
 	}
@@ -122,12 +126,13 @@ func Run(
 
 // repairPod deletes a pod if DeletePods is set, and otherwise labels it unless it has the label. It
 // does nothing if the pod is not broken (isBroken), the plugin is not installed, or the pod is not
-// older than its installation. A pod without a controller is not deleted but logged. A pod that no
-// longer exists, was replaced, or has changed since it was read, is no error.
+// older than its installation. A pod without a controller is not deleted, and is logged once. A pod
+// that no longer exists, was replaced, or has changed since it was read, is no error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
 	pod, ok := object.(*corev1.Pod)
 	if err != nil || !there || !ok {
+		delete(r.unowned, key)
 		return err
 	}
 	since, installed := r.installedSince()
@@ -137,7 +142,10 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 	log := r.log.With("pod", key)
 	switch {
 	case r.DeletePods && metav1.GetControllerOf(pod) == nil:
-		log.Warn("the pod started before the CNI plugin was installed, and is not deleted because it has no controller")
+		if r.unowned[key] != pod.UID {
+			r.unowned[key] = pod.UID
+			log.Warn("the pod started before the CNI plugin was installed, and is not deleted because it has no controller")
+		}
 		r.reporter.reportSkipped(deletion)
 		return nil
 	case r.DeletePods:

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -204,6 +207,44 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 	cancel()
 	r.reporter.shutdown()
+}
+
+// TestPodsWithoutControllerAreLoggedOnce tests that each check of a broken pod without a controller
+// is counted, but only the first one is logged, and the first one of a pod of the same name.
+func TestPodsWithoutControllerAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	client, pods := fake.NewClientset(), cache.NewStore(cache.MetaNamespaceKeyFunc)
+	ctx, cancel := context.WithCancel(t.Context())
+	registry := prometheus.NewRegistry()
+	r := &repairer{
+		Options: DefaultOptions(), client: client, installedSince: later, log: slog.New(slog.NewTextHandler(&log, nil)),
+		pods: pods, reporter: newReporter(ctx, client, registry), unowned: map[string]types.UID{},
+	}
+	defer r.reporter.shutdown()
+	defer cancel()
+	r.DeletePods = true
+	check := func(uid types.UID) {
+		t.Helper()
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", UID: uid, Annotations: map[string]string{"sidecar.istio.io/status": "{}"}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+			Name: "istio-validation", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 126}},
+		}}
+		if err := errors.Join(pods.Add(p), r.repairPod(ctx, "ns/a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, uid := range []types.UID{"1", "1", "2", "2", "2"} {
+		check(uid)
+	}
+	if n := strings.Count(log.String(), "it has no controller"); n != 2 {
+		t.Errorf("logged %d times, want 2:\n%s", n, log.String())
+	}
+	if got := repaired(t, registry); got["delete skip"] != 5 {
+		t.Errorf("counts %v", got)
+	}
+	if err := errors.Join(pods.Replace(nil, ""), r.repairPod(ctx, "ns/a")); err != nil || len(r.unowned) > 0 {
+		t.Errorf("after the end of the pod: %v, %v", r.unowned, err)
+	}
 }
 
 func TestInvalidFieldSelector(t *testing.T) {
