@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +13,7 @@ import (
 )
 
 // CreatePatch returns a JSON patch (RFC 6902) that changes from into to. Neither is changed. Equal
-// pods yield an empty list, and the order of several operations differs between calls.
+// pods yield an empty list, and equal arguments the same bytes.
 func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {
@@ -26,11 +27,38 @@ func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
+	slices.SortFunc(operations, compareOperations)
 	text, err := json.Marshal(operations)
 	if err != nil {
 		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
 	return text, nil
+}
+
+// compareOperations orders the operations of a patch, which jsonpatch returns in the random order
+// of maps. Additions and replacements come first, in the order of paths: elements are appended to a
+// list by ascending index. Removals follow in the reverse order: elements at the end of a list are
+// removed by descending index. The indexes of changed elements are lower than both.
+func compareOperations(a, b jsonpatch.Operation) int {
+	order := comparePaths(a.Path, b.Path)
+	switch removesA, removesB := a.Operation == "remove", b.Operation == "remove"; {
+	case removesA && removesB:
+		return -order
+	case removesA:
+		return 1
+	case removesB:
+		return -1
+	default:
+		return order
+	}
+}
+
+// comparePaths compares paths element by element. A shorter element comes first, so that indexes
+// are in the order of numbers.
+func comparePaths(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	})
 }
 
 // ParsePathEnv returns the environment variables in the path of a webhook, empty if there are none.
