@@ -46,8 +46,9 @@ func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]
 }
 
 // readResources returns a file "cluster/RESOURCE.json" for each resource, with its objects of all
-// namespaces. A resource that is not installed, or that the user may not list, has no file. A line
-// of warnings names the latter and the consequence. Any other error is returned without files.
+// namespaces. Of several versions of a resource, which follow each other, it reads the first one
+// that is served. A resource that is not installed, or that the user may not list, has no file. A
+// line of warnings names the latter and the consequence. Any other error is returned without files.
 func readResources(
 	ctx context.Context,
 	client *kube.Client,
@@ -56,11 +57,16 @@ func readResources(
 	consequence string,
 ) ([]lint.File, error) {
 	var files []lint.File
+	var found schema.GroupResource
 	for _, r := range resources {
+		if r.GroupResource() == found {
+			continue
+		}
 		text, err := listObjects(ctx, client, r)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
+		found = r.GroupResource()
 		if apierrors.IsForbidden(err) {
 			fmt.Fprintf(warnings, "warning: no permission to list %s: %s\n", r.GroupResource(), consequence)
 			continue
@@ -74,9 +80,9 @@ func readResources(
 }
 
 // clusterResources returns the resources that are analyzed: Deployments, StatefulSets, DaemonSets,
-// webhook configurations, CustomResourceDefinitions, and api.Kinds in their first version.
-// EndpointSlices are left out, because endpoints derive from pods, as for files. RemoteSecrets are
-// left out too.
+// webhook configurations, CustomResourceDefinitions, and api.Kinds in all their versions, the
+// newest first. EndpointSlices are left out, because endpoints derive from pods, as for files.
+// RemoteSecrets are left out too.
 func clusterResources() []schema.GroupVersionResource {
 	list := []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -87,8 +93,11 @@ func clusterResources() []schema.GroupVersionResource {
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	}
 	for _, k := range api.Kinds() {
-		if k.Kind != api.RemoteSecret && k.Kind != api.EndpointSlice {
-			list = append(list, schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural})
+		if k.Kind == api.RemoteSecret || k.Kind == api.EndpointSlice {
+			continue
+		}
+		for _, version := range k.Versions {
+			list = append(list, schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural})
 		}
 	}
 	return list

@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
-	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -99,10 +98,13 @@ func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error 
 		return err
 	}
 	defer client.HTTP.CloseIdleConnections()
+	versions := served.New(client.Kubernetes, nil)
 	for i := range objects {
 		o := &objects[i]
-		info, _ := api.Info(o.key.Kind)
-		resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
+		resource, err := versions.Resource(ctx, o.key.Kind)
+		if err != nil {
+			return fmt.Errorf("read %s from the API server: %w", o.key, err)
+		}
 		stored, err := client.Dynamic.Resource(resource).Namespace(o.key.Namespace).Get(ctx, o.key.Name,
 			metav1.GetOptions{})
 		if err != nil {
