@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/retry"
 	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/served"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // Options configure an Exporter.
@@ -142,16 +142,15 @@ func (r *syncState) createMissing(ctx context.Context) error {
 
 // loadExisting finds the served version of the kind and lists the existing exports, which replace
 // the known ones. It does nothing if they are loaded already and not outdated. It returns an error,
-// and changes nothing, if the kind is not installed or a request fails.
+// and changes nothing, if the kind is not served or a request fails.
 func (r *syncState) loadExisting(ctx context.Context) error {
 	if r.exported != nil && !r.outdated {
 		return nil
 	}
-	version, err := r.servedVersion()
+	kind, err := served.New(r.o.Client.Kubernetes, nil).Resource(ctx, api.ServiceExport)
 	if err != nil {
 		return err
 	}
-	kind := schema.GroupVersionResource{Group: mcsv1beta1.GroupName, Version: version, Resource: "serviceexports"}
 	known := map[types.NamespacedName]bool{}
 	for options := (metav1.ListOptions{Limit: 500}); ; {
 		list, err := r.o.Client.Metadata.Resource(kind).List(ctx, options)
@@ -167,21 +166,6 @@ func (r *syncState) loadExisting(ctx context.Context) error {
 	}
 	r.resource, r.exported, r.outdated = kind, known, false
 	return nil
-}
-
-// servedVersion returns the API server's preferred version of the API group of ServiceExports. It
-// returns an error if the group is not served or the request fails; it does not check the kind.
-func (r *syncState) servedVersion() (string, error) {
-	groups, err := r.o.Client.Kubernetes.Discovery().ServerGroups()
-	if err != nil {
-		return "", fmt.Errorf("list API groups: %w", err)
-	}
-	for _, g := range groups.Groups {
-		if g.Name == mcsv1beta1.GroupName {
-			return g.PreferredVersion.Version, nil
-		}
-	}
-	return "", errors.New("the kind ServiceExport (" + mcsv1beta1.GroupName + ") is not installed")
 }
 
 // forgetUnwanted forgets the exports of services that are not in wanted; it deletes nothing. If

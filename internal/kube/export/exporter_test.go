@@ -31,12 +31,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, rest, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, resource, _ := strings.Cut(rest, "/")
 	switch {
-	case r.URL.Path == "/api":
-		fmt.Fprint(w, `{"kind": "APIVersions", "versions": ["v1"]}`)
-	case r.URL.Path == "/apis":
-		fmt.Fprint(w, `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "multicluster.x-k8s.io",
-			"versions": [{"groupVersion": "multicluster.x-k8s.io/v1beta1", "version": "v1beta1"}],
-			"preferredVersion": {"groupVersion": "multicluster.x-k8s.io/v1beta1", "version": "v1beta1"}}]}`)
+	case r.URL.Path == "/apis/multicluster.x-k8s.io/v1beta1":
+		fmt.Fprint(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "multicluster.x-k8s.io/v1beta1",
+			"resources": [{"name": "serviceexports", "kind": "ServiceExport", "namespaced": true, "verbs": ["list"]}]}`)
 	case r.Method == http.MethodPost && namespace == s.deleted:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)

@@ -135,7 +135,7 @@ func TestExports(t *testing.T) {
 	first, second := x.replica("istiod-0"), x.replica("istiod-1")
 	x.Plane = second
 	x.Eventually("the kind is missed", func() error {
-		if !strings.Contains(first.LogText()+second.LogText(), "is not installed") {
+		if !strings.Contains(first.LogText()+second.LogText(), "does not serve the kind") {
 			return errors.New("no replica reports it")
 		}
 		return nil
