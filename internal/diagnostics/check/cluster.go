@@ -34,8 +34,8 @@ func apiServerAnswers(ctx context.Context, t *Target) outcome {
 
 // kubernetesSupported fails if the API server is older than oldestKubernetes or does not answer. It
 // is skipped if the version cannot be parsed, or without permission.
-func kubernetesSupported(_ context.Context, t *Target) outcome {
-	v, err := t.Client.Kubernetes.Discovery().ServerVersion()
+func kubernetesSupported(ctx context.Context, t *Target) outcome {
+	v, err := t.Client.Kubernetes.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
 		return requestFailed(err)
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -121,6 +122,26 @@ func TestClusterChecks(t *testing.T) {
 		}
 		if r := list[i]; r.Status != c.status || !strings.Contains(r.Detail, c.detail) {
 			t.Errorf("%s: %s %q, want %s %q", c.condition, r.Status, r.Detail, c.status, c.detail)
+		}
+	}
+}
+
+// TestSilentAPIServer tests that the checks of the API server end with their context, which has the
+// timeout of a check, if it does not answer.
+func TestSilentAPIServer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer s.Close()
+	client, err := kube.NewClient(&rest.Config{Host: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.HTTP.CloseIdleConnections()
+	target := &Target{Client: client, Timeout: 50 * time.Millisecond}
+	for name, run := range map[string]func(context.Context, *Target) outcome{"answers": apiServerAnswers, "version": kubernetesSupported} {
+		start := time.Now()
+		o := target.runOne(t.Context(), check{run: run})
+		if took := time.Since(start); o.status != Fail || took > 20*time.Second {
+			t.Errorf("%s: %v after %v", name, o, took)
 		}
 	}
 }

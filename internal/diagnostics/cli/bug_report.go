@@ -204,7 +204,7 @@ func (b *bugReport) collectCluster(ctx context.Context, client *kube.Client) {
 			return client.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx,
 				metav1.ListOptions{})
 		},
-		"version": func() (any, error) { return client.Kubernetes.Discovery().ServerVersion() },
+		"version": func() (any, error) { return client.Kubernetes.Discovery().ServerVersionWithContext(ctx) },
 	}
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
 		object, err := lists[name]()
