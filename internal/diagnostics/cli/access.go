@@ -40,13 +40,14 @@ const (
 
 // accessFlags returns the names of the flags that select a control plane.
 func accessFlags() []string {
-	return append([]string{serverFlag, xdsAddressFlag, tokenFlag, certFlag, keyFlag, rootsFlag, authorityFlag},
-		clusterFlags()...)
+	return append([]string{serverFlag, xdsAddressFlag, tokenFlag, certFlag, keyFlag, rootsFlag, authorityFlag,
+		revisionFlag}, clusterFlags()...)
 }
 
-// clusterFlags returns the names of the flags that select a cluster and the control plane in it.
+// clusterFlags returns the names of the flags that select a cluster, and the namespace of the
+// control plane in it.
 func clusterFlags() []string {
-	return []string{kubeconfigFlag, contextFlag, istioNamespaceFlag, revisionFlag}
+	return []string{kubeconfigFlag, contextFlag, istioNamespaceFlag}
 }
 
 // addFlags registers on fs the flags that select and authenticate to a control plane, from --server

@@ -64,7 +64,7 @@ func (a *pageClient) commands() []*cobra.Command {
 		followFlags(a.metricsCommand(), append(clusterFlags(), outputFlag, noHeadersFlag, namespaceFlag)...),
 		followFlags(a.bugReportCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.rootCACompare(), append(clusterFlags(), namespaceFlag)...),
-		followFlags(a.dashboardCommand(), append(clusterFlags(), namespaceFlag)...),
+		followFlags(a.dashboardCommand(), append(clusterFlags(), revisionFlag, namespaceFlag)...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.watchable(a.registries()), tableFlags()...),
 		followFlags(a.watchable(a.certificatesCommand()), tableFlags(namespaceFlag)...),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -117,5 +118,25 @@ func TestProxiesHaveAges(t *testing.T) {
 	}
 	if row := typeRows(list, now)[0]; row[len(row)-1] != "60s" {
 		t.Errorf("no age in %q", row)
+	}
+}
+
+// TestRevisionFlag: --revision is refused by commands that read a cluster and not a revision of the
+// control plane in it.
+func TestRevisionFlag(t *testing.T) {
+	for line, refused := range map[string]bool{
+		"check-inject a.b": true, "tag list": true, "tag remove a": true, "revision list": true, "revision describe a": true,
+		"create-remote-secret": true, "metrics a": true, "rootca-compare a b": true,
+		"tag set a": false, "tag generate a": false, "dashboard controlz": false, "check": false, "proxy-status": false,
+	} {
+		c := New()
+		c.SilenceErrors = true
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		c.SetArgs(append(strings.Fields(line), "--revision", "canary", "--kubeconfig", filepath.Join(t.TempDir(), "none")))
+		err := c.Execute()
+		if err == nil || strings.HasPrefix(err.Error(), "--revision has no effect on ") != refused {
+			t.Errorf("%s: %v, want it refused: %v", line, err, refused)
+		}
 	}
 }

@@ -111,7 +111,8 @@ func (e Environment) readConfig() (map[string]string, error) {
 // the configuration file, in this order of precedence, and the paths of kubeconfigs. A setting of
 // one of --server and --xds-address has no effect if the other one, --kubeconfig or --context is on
 // the command line, which selects another way to the control plane. A command's own flag with the
-// name of a setting is not set, unless it is one of clusterFlags. An invalid value is an error.
+// name of a setting is not set, unless it is --revision or one of clusterFlags. An invalid value is
+// an error.
 func (a *pageClient) applySettings(c *cobra.Command) error {
 	values, err := a.environment.readConfig()
 	if err != nil {
@@ -132,8 +133,8 @@ func (a *pageClient) applySettings(c *cobra.Command) error {
 		switch {
 		case value == "" || f == nil || f.Changed:
 			continue
-		case f != persistent.Lookup(name) && !slices.Contains(clusterFlags(), name): // it has another meaning
-			continue
+		case f != persistent.Lookup(name) && name != revisionFlag && !slices.Contains(clusterFlags(), name):
+			continue // it has another meaning
 		case otherWay && (name == serverFlag || name == xdsAddressFlag):
 			continue
 		}

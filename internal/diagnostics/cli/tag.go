@@ -29,7 +29,7 @@ const clusterTimeout = time.Minute
 // tagCommand returns the commands for the tags of revisions.
 func (a *pageClient) tagCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{Use: "tag", Short: "List, set and remove the tags of revisions"},
-		a.tagList(), a.tagSet(), a.tagGenerate(), a.tagRemove())
+		a.tagList(), followFlags(a.tagSet(), revisionFlag), followFlags(a.tagGenerate(), revisionFlag), a.tagRemove())
 }
 
 // taggedRevision is a row of tag list.
