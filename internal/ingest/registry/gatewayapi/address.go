@@ -61,13 +61,17 @@ func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, ver
 	if g.service != nil {
 		return c.serviceAddresses(g)
 	}
-	var list []gatewayv1.GatewayStatusAddress
-	for _, a := range g.spec.Addresses {
+	return requestedAddresses(g.spec), verdict{}
+}
+
+// requestedAddresses returns the addresses in spec.addresses that have a value.
+func requestedAddresses(spec *gatewayv1.GatewaySpec) (list []gatewayv1.GatewayStatusAddress) {
+	for _, a := range spec.Addresses {
 		if a.Value != "" {
 			list = append(list, gatewayv1.GatewayStatusAddress{Type: addressType(a.Type), Value: a.Value})
 		}
 	}
-	return list, verdict{}
+	return list
 }
 
 // unusableAddress returns the failed verdict of addresses if the Gateway's Service does not have a

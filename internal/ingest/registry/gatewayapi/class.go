@@ -15,7 +15,8 @@ import (
 // classInfo describes a class of this project's controllers.
 type classInfo struct {
 	controller string
-	// deploys is set if gateways are deployed for Gateways of the class.
+	// deploys is set if Gateways of the class are served, and gateways deployed for them. Gateways of
+	// other classes describe gateways outside of the mesh's clusters.
 	deploys bool
 	object  *config.Config // nil for a default class without an object
 }

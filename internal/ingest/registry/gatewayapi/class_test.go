@@ -1,6 +1,7 @@
 package gatewayapi_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,5 +58,58 @@ spec: {controllerName: istio.io/gateway-controller, parametersRef: {group: "", k
 	c.Convert(gone)
 	if c.Statuses().Get(class) != nil || len(references) > 0 {
 		t.Errorf("a class of another controller has the status %v, and refers to %v", c.Statuses().Get(class), references)
+	}
+}
+
+// TestRemoteGateways: a Gateway of istio-remote or another class of its controller is not served,
+// and its routes have no status. Its status has its own addresses, also when it changes from a
+// class that is served.
+func TestRemoteGateways(t *testing.T) {
+	const route = `
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: web}
+spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: web, port: 80}]}]}
+---
+kind: GatewayClass
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: far}
+spec: {controllerName: istio.io/unmanaged-gateway}
+`
+	edge := config.Key{Kind: api.KubernetesGateway, Namespace: "default", Name: "edge"}
+	web := config.Key{Kind: api.HTTPRoute, Namespace: "default", Name: "web"}
+	c := gatewayapi.New(gatewayapi.Options{Deploys: true})
+	served := map[config.Key]bool{}
+	for _, class := range []string{"istio-remote", "istio", "far", "istio-remote"} {
+		batch := inputs(t, []byte(`
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge}
+spec: {gatewayClassName: `+class+`, addresses: [{value: 192.0.2.1}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+`+route))
+		for _, e := range c.Convert(append(batch, mesh.Event{Op: mesh.Synced})) {
+			if e.Config != nil && (e.Config.Kind == api.Gateway || e.Config.Kind == api.VirtualService) {
+				served[e.Config.Key] = e.Op != mesh.Delete
+			}
+		}
+		remote := class != "istio"
+		if got := slices.Contains(slices.Collect(maps.Values(served)), true); got == remote {
+			t.Errorf("%s: served is %v", class, served)
+		}
+		if s := c.Statuses().Get(web); (s != nil && len(s.Value.(*gatewayv1.RouteStatus).Parents) > 0) == remote {
+			t.Errorf("%s: the status of the route is %+v", class, s)
+		}
+		if (c.Deployments().Get(edge) != nil) == remote {
+			t.Errorf("%s: deployment %+v", class, c.Deployments().Get(edge))
+		}
+		if !remote {
+			continue
+		}
+		s := c.Statuses().Get(edge).Value.(*gatewayv1.GatewayStatus)
+		if len(s.Listeners) > 0 || len(s.Addresses) != 1 || s.Addresses[0].Value != "192.0.2.1" || len(s.Conditions) != 2 ||
+			s.Conditions[0].Status != metav1.ConditionTrue || s.Conditions[1].Status != metav1.ConditionTrue {
+			t.Errorf("%s: the status is %+v", class, s)
+		}
 	}
 }

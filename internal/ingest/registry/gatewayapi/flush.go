@@ -212,15 +212,15 @@ type report struct {
 
 // flushGatewayStatus sets the statuses of a Gateway and its ListenerSets and its Deployment, and
 // emits their Problems. It removes the marks of these sets in c.dirty.lone. Without a resolved
-// Gateway it removes status and Deployment and emits unclaimedProblems. If computing them panics,
-// only the Problem of that is emitted.
+// Gateway it removes the Deployment and sets the result of unservedReport. If computing them
+// panics, only the Problem of that is emitted.
 func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	k, g := gatewayKey(n), c.gateways[n]
 	var reports []report
 	var deployment *Deployment
 	out, computed := c.guard.Try(out, registry.Report, k, registry.OriginOf(c.objects.all[k]), func() {
 		if g == nil {
-			reports = []report{{key: k, problems: c.unclaimedProblems(k)}}
+			reports = []report{c.unservedReport(k)}
 			return
 		}
 		reports, deployment = c.gatewayReports(g), c.deployment(g)
@@ -255,6 +255,18 @@ func (c *Converter) gatewayReports(g *gateway) []report {
 		})
 	}
 	return reports
+}
+
+// unservedReport returns the report of a Gateway that is not resolved: its status if its proxies
+// run elsewhere (class istio-remote), and otherwise unclaimedProblems without a status.
+func (c *Converter) unservedReport(k config.Key) report {
+	if object := c.objects.all[k]; object != nil {
+		spec := &config.Spec[*gatewayv1.Gateway](object).Spec
+		if _, ours := c.classOf(string(spec.GatewayClassName)); ours {
+			return report{key: k, status: remoteStatus(object.Generation, spec)}
+		}
+	}
+	return report{key: k, problems: c.unclaimedProblems(k)}
 }
 
 // unclaimedProblems returns a Problem if the Gateway with this key exists, but its GatewayClass

@@ -54,8 +54,8 @@ type listenerSet struct {
 }
 
 // resolveGateway returns the resolved state of a Gateway, with its listeners, ListenerSets and
-// verdicts, but without attached routes. It returns nil if the Gateway does not exist or its class
-// is not of this project's controllers.
+// verdicts, but without attached routes. It returns nil if the Gateway does not exist, its class is
+// not of this project's controllers, or its proxies run elsewhere (class istio-remote).
 func (c *Converter) resolveGateway(n name) *gateway {
 	object := c.objects.all[gatewayKey(n)]
 	if object == nil {
@@ -63,7 +63,7 @@ func (c *Converter) resolveGateway(n name) *gateway {
 	}
 	spec := &config.Spec[*gatewayv1.Gateway](object).Spec
 	class, ours := c.classOf(string(spec.GatewayClassName))
-	if !ours {
+	if !ours || !class.deploys {
 		return nil
 	}
 	g := &gateway{name: n, object: object, spec: spec, class: class, bundles: map[config.Key]*config.Config{}}
@@ -145,17 +145,17 @@ func (c *Converter) selectProxies(g *gateway) {
 		}
 		return
 	}
-	if c.options.Deploys && g.class.deploys {
+	if c.options.Deploys {
 		n := name{Namespace: g.Namespace, Name: ServiceName(g.object, string(g.spec.GatewayClassName))}
 		g.service = &n
 		g.references = append(g.references, serviceKey(n))
 	}
 }
 
-// isDeployed reports whether proxies must be deployed for the Gateway: deployment is enabled, also
-// for its class, and no address of type Hostname names a Service.
+// isDeployed reports whether proxies must be deployed for the Gateway: deployment is enabled, and
+// no address of type Hostname names a Service.
 func (g *gateway) isDeployed(o Options) bool {
-	if !o.Deploys || !g.class.deploys {
+	if !o.Deploys {
 		return false
 	}
 	_, manual := o.hostnameAddress(g.spec.Addresses)
@@ -201,7 +201,7 @@ func (g *gateway) routesAlike(o *gateway) bool {
 		return g == o
 	}
 	return len(g.sets) == 0 && len(o.sets) == 0 && g.certificate == o.certificate && g.isDefault() == o.isDefault() &&
-		g.class.controller == o.class.controller && maps.Equal(g.selector, o.selector) &&
+		maps.Equal(g.selector, o.selector) &&
 		slices.EqualFunc(g.listeners, o.listeners, func(a, b *listener) bool {
 			return a.spec.Name == b.spec.Name && a.spec.Port == b.spec.Port && a.spec.Protocol == b.spec.Protocol &&
 				a.host == b.host && a.isServed() == b.isServed() && a.isPassthrough() == b.isPassthrough() &&

@@ -58,6 +58,20 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 	return &Status{Generation: g.object.Generation, Value: s}
 }
 
+// remoteStatus returns the status of a Gateway whose proxies run elsewhere: its own addresses, no
+// listeners, and Accepted and Programmed, as in Istio, although nothing is served.
+func remoteStatus(generation int64, spec *gatewayv1.GatewaySpec) *Status {
+	list := conditionList{generation: generation}
+	list.add(string(gatewayv1.GatewayConditionAccepted), string(gatewayv1.GatewayReasonAccepted),
+		"The Gateway is accepted", verdict{})
+	list.add(string(gatewayv1.GatewayConditionProgrammed), string(gatewayv1.GatewayReasonProgrammed),
+		"The Gateway runs elsewhere: it is not served here", verdict{})
+	return &Status{
+		Generation: generation,
+		Value:      &gatewayv1.GatewayStatus{Addresses: requestedAddresses(spec), Conditions: list.list},
+	}
+}
+
 // addProgrammed adds the condition Programmed of a Gateway to list. It is false if the Gateway or
 // all listeners are not accepted, deployment is impossible, addresses has failed, or no proxy is
 // ready.
