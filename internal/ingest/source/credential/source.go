@@ -124,7 +124,7 @@ func (s *Source) Name() string { return "credentials" }
 // have been read again.
 func (s *Source) SetClient(client *kube.Client) {
 	s.mu.Lock()
-	s.outdated = s.client != nil && s.client != client
+	s.outdated = s.outdated || s.client != nil && s.client != client
 	s.client = client
 	s.mu.Unlock()
 	s.wake.Notify()
