@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -180,11 +181,7 @@ func (b *Builder) clearRefusal(k subject) Delta {
 // they differ. The Delta is empty, because Problems need no push.
 func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	// setRefusal only replaces a list in a map, so it cannot panic.
-	scope := k.key.String() + " " + k.service.Namespace + "/" + string(
-		k.service.Host,
-	) + " " + string(
-		k.cluster,
-	) + " " + k.source
+	scope := fmt.Sprint(k)
 	_, d := b.newEdit().
 		applyAll([]mesh.Event{{Source: refusedSource, Problems: &mesh.Problems{Scope: scope, List: list}}})
 	return d
@@ -222,12 +219,17 @@ func (b *Builder) retryRefused(events []mesh.Event) Delta {
 	return all
 }
 
-// compare orders subjects by key, service (namespace, then host), cluster and source.
+// compare orders subjects by key, service (namespace, then host), shard, provider, cluster and
+// source. Only equal subjects have no order.
 func (k subject) compare(o subject) int {
 	return cmp.Or(
 		k.key.Compare(o.key),
 		cmp.Compare(k.service.Namespace, o.service.Namespace),
 		cmp.Compare(k.service.Host, o.service.Host),
+		cmp.Compare(k.shard.Provider, o.shard.Provider),
+		cmp.Compare(k.shard.Cluster, o.shard.Cluster),
+		k.shard.Object.Compare(o.shard.Object),
+		cmp.Compare(k.provider, o.provider),
 		cmp.Compare(k.cluster, o.cluster),
 		cmp.Compare(k.source, o.source),
 	)

@@ -102,6 +102,37 @@ func TestRefusedEventIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestRefusedEventsOfClusters: the shards that objects of one name list for a service in two
+// clusters are refused and accepted separately.
+func TestRefusedEventsOfClusters(t *testing.T) {
+	b, _, _ := recovering()
+	web := service("shop", "web", 80)
+	b.Apply(mesh.Event{Service: web.Sealed()})
+	in := func(cluster mesh.ClusterID) *mesh.Shard {
+		s := shard(web, "web-1", "10.0.0.1")
+		s.Key.Cluster = cluster
+		return s
+	}
+	broken := func(cluster mesh.ClusterID) mesh.Event {
+		s := in(cluster)
+		s.Endpoints, s.Hash = append(s.Endpoints, nil), 99
+		return mesh.Event{Shard: s}
+	}
+	east, west := broken("east"), broken("west")
+	if x, y := subjectOf(&east), subjectOf(&west); x.compare(y) == 0 {
+		t.Errorf("%v and %v have no order", x, y)
+	}
+	if s, _ := b.Apply(east, west); len(s.refusals()) == 0 || len(b.refused.events) != 2 {
+		t.Fatalf("%d events are refused, problems %v", len(b.refused.events), s.refusals())
+	}
+	if s, _ := b.Apply(mesh.Event{Shard: in("east")}); len(s.refusals()) != 1 || len(b.refused.events) != 1 {
+		t.Errorf("%d events are refused after one was fixed, problems %v", len(b.refused.events), s.refusals())
+	}
+	if s, _ := b.Apply(mesh.Event{Shard: in("west")}); len(s.refusals()) != 0 || len(b.refused.events) != 0 {
+		t.Errorf("%d events are refused after both were fixed, problems %v", len(b.refused.events), s.refusals())
+	}
+}
+
 // TestRetriesBackOff: an event that always panics is tried ten times in a thousand calls, not a
 // thousand times.
 func TestRetriesBackOff(t *testing.T) {
