@@ -34,9 +34,10 @@ func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSet
 	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// checkLocality adds an Error for an invalid locality, and another if a locality in seen covers it.
-// It refuses an empty part, and a "*" that is not the last part; "" is valid. It returns seen with
-// the locality appended in any case.
+// checkLocality adds an Error for an invalid locality, and another if a locality in seen covers it,
+// or if it covers one without ending in "*": only wildcards may follow what they cover. It refuses
+// an empty part, and a "*" that is not the last part; "" is valid. It returns seen with the
+// locality appended in any case.
 func (r *report) checkLocality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {
@@ -46,7 +47,7 @@ func (r *report) checkLocality(at path, locality string, seen []string) []string
 		r.errorf(at, "%q: \"*\" is allowed only at the end", locality)
 	}
 	for _, before := range seen {
-		if localityCovers(before, locality) {
+		if localityCovers(before, locality) || !slices.Contains(parts, "*") && localityCovers(locality, before) {
 			r.errorf(at, "%q overlaps with %q before it", locality, before)
 			break
 		}
