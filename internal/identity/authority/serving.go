@@ -46,13 +46,7 @@ func (s *Server) newServing(local *ca.Authority) *ca.ServingCertificate {
 // for localhost and the loopback addresses.
 func (s *Server) ownSource(local *ca.Authority) ca.AuthoritySource {
 	source := ca.AuthoritySource{Authority: local, KeyType: s.o.Settings.KeyType}
-	for _, host := range s.o.Settings.serviceHosts(s.o.Namespace, s.o.Revision) {
-		if ip := net.ParseIP(host); ip != nil {
-			source.Addresses = append(source.Addresses, ip)
-		} else {
-			source.Names = append(source.Names, host)
-		}
-	}
+	source.Names, source.Addresses = ca.SplitHosts(s.o.Settings.serviceHosts(s.o.Namespace, s.o.Revision))
 	if s.o.Client == nil { // Without Kubernetes, local clients do not use the DNS name of a Service.
 		source.Names = append(source.Names, "localhost")
 		source.Addresses = append(source.Addresses, net.IPv4(127, 0, 0, 1), net.IPv6loopback)
