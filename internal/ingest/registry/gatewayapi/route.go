@@ -106,8 +106,8 @@ type converted struct {
 }
 
 // convertRoute returns the objects, status and Problems of a route. If none of its parents is of
-// this controller, it has neither objects nor status. A parent that does not exist is a Warning.
-// Default Gateways that do not accept the route are left out.
+// this controller, it has no objects, and a status without parents. A parent that does not exist is
+// a Warning. Default Gateways that do not accept the route are left out.
 func (c *Converter) convertRoute(object *config.Config) *converted {
 	spec, names := commonSpec(object)
 	hosts := hostnames(names)
@@ -126,9 +126,6 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 		if a := c.attach(object, ref, hosts); a != nil && a.accepted.ok() {
 			out.attachments = append(out.attachments, a)
 		}
-	}
-	if len(out.attachments) == 0 {
-		return out
 	}
 	both := c.readRoute(object, hosts, out.attachments)
 	for _, r := range both.all() {
