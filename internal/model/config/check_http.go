@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// headerNameFault returns why name cannot be the name of a header to match or list, or "" if it
-// can. Pseudo-headers such as ":path" are allowed.
-func headerNameFault(name string) string {
+// HeaderNameFault returns why name cannot be the name of a header to match, list or change, or ""
+// if it can. Pseudo-headers such as ":path" are allowed.
+func HeaderNameFault(name string) string {
 	if name == "" {
 		return "a header name is required"
 	}
@@ -51,11 +51,11 @@ func HasControlCharacter(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// headerValueFault returns why a header's new value is invalid, or "" if it is valid. It refuses
+// HeaderValueFault returns why a header's new value is invalid, or "" if it is valid. It refuses
 // control characters except tabs, more than maxHeader bytes, and a "%" that begins no command such
 // as "%REQ(:authority)%". A percent sign is escaped as "%%". It does not check that Envoy knows the
 // command.
-func headerValueFault(value string) string {
+func HeaderValueFault(value string) string {
 	if HasControlCharacter(value) {
 		return fmt.Sprintf("%q has a control character", value)
 	}
@@ -118,7 +118,7 @@ func commandLength(text string) int {
 // are allowed.
 func (r *report) checkHeaderNames(at path, names []string) {
 	for i, name := range names {
-		r.addFault(at.Index(i), headerNameFault(name))
+		r.addFault(at.Index(i), HeaderNameFault(name))
 	}
 }
 

@@ -71,7 +71,7 @@ func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
-		r.addFault(at.Child("httpHeaderName"), headerNameFault(key.HttpHeaderName))
+		r.addFault(at.Child("httpHeaderName"), HeaderNameFault(key.HttpHeaderName))
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
 		r.requireValue(at.Child("httpQueryParameterName"), key.HttpQueryParameterName)
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:

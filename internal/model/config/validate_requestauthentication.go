@@ -95,7 +95,7 @@ func fieldNameFault(name string) string {
 	if strings.HasPrefix(name, ":") || strings.EqualFold(name, "host") {
 		return fmt.Sprintf("%q is not a header of its own", name)
 	}
-	return headerNameFault(name)
+	return HeaderNameFault(name)
 }
 
 // hasPrivateHalf reports whether a key set, or a single key, contains a private key: the member "d"

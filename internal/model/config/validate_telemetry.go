@@ -70,7 +70,7 @@ func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_Cus
 	case *telemetry.Tracing_CustomTag_Environment:
 		r.requireValue(at.Child("environment", "name"), kind.Environment.GetName())
 	case *telemetry.Tracing_CustomTag_Header:
-		r.addFault(at.Child("header", "name"), headerNameFault(kind.Header.GetName()))
+		r.addFault(at.Child("header", "name"), HeaderNameFault(kind.Header.GetName()))
 	case *telemetry.Tracing_CustomTag_Formatter:
 		r.requireValue(at.Child("formatter", "value"), kind.Formatter.GetValue())
 		r.addFault(at.Child("formatter", "value"), FormatFault(kind.Formatter.GetValue()))

@@ -77,7 +77,7 @@ func (r *report) checkHeaderMatches(at path, matches map[string]*networking.Stri
 		case slices.Contains([]string{"uri", "scheme", "method", "authority"}, name):
 			r.warnf(here, "is ignored as the name of a header: use the field %q of the match", name)
 		default:
-			r.addFault(here, headerNameFault(name))
+			r.addFault(here, HeaderNameFault(name))
 		}
 		if matches[name].GetRegex() == "*" && without {
 			continue // not RE2, but Istio has always accepted it as any value

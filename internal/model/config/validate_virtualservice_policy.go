@@ -237,7 +237,7 @@ func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOp
 			} else {
 				r.checkChangedHeader(here, name)
 			}
-			r.addFault(here, headerValueFault(change.values[name]))
+			r.addFault(here, HeaderValueFault(change.values[name]))
 		}
 	}
 	for i, name := range ops.GetRemove() {

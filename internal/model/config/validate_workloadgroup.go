@@ -42,7 +42,7 @@ func (r *report) checkReadinessProbe(at path, probe *networking.ReadinessProbe) 
 			r.errorf(at.Child("scheme"), "%q must be \"HTTP\" or \"HTTPS\"", s)
 		}
 		for i, header := range check.HttpGet.GetHttpHeaders() {
-			r.addFault(at.Child("httpHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
+			r.addFault(at.Child("httpHeaders").Index(i).Child("name"), HeaderNameFault(header.GetName()))
 		}
 	case *networking.ReadinessProbe_TcpSocket:
 		r.checkPortNumber(at.Child("tcpSocket", "port"), check.TcpSocket.GetPort())

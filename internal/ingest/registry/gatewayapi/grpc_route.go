@@ -54,17 +54,19 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 
 // convertGRPCMatch converts a match of a GRPCRoute, whose path is "/SERVICE/METHOD". More
 // characters in the service make it more specific, then more in the method (precedence). Of several
-// entries for a header, the first is used. The verdict fails for unsupported types and invalid
-// expressions; field is the path of the match.
+// entries for a header, the first is used. The verdict fails for unsupported types, and for
+// expressions and names that Envoy would refuse; field is the path of the match.
 func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
 	v := out.setMethod(field+".method", m.Method)
 	for i, h := range m.Headers {
+		at := fmt.Sprintf("%s.headers[%d]", field, i)
 		key := strings.ToLower(string(h.Name))
 		if out.match.Headers[key] != nil {
 			continue
 		}
-		s, fault := stringMatch(fmt.Sprintf("%s.headers[%d]", field, i), (*string)(h.Type), h.Value)
+		v.worse(checkHeaderName(at, string(h.Name)))
+		s, fault := stringMatch(at, (*string)(h.Type), h.Value)
 		v.worse(fault)
 		if out.match.Headers == nil {
 			out.match.Headers = map[string]*networking.StringMatch{}

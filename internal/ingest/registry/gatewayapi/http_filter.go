@@ -98,30 +98,35 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	}
 }
 
-// filterTextFault returns a failed verdict if a header modifier, redirect or rewrite has a control
-// character, other than a tab, in a header value, a path or the name of a header to remove. It also
-// does so for an empty name to remove. One of them would make Envoy reject the whole
-// RouteConfiguration. at is the path of the filter.
+// filterTextFault returns a failed verdict if a header modifier, redirect or rewrite has a text
+// with which Envoy would reject the whole RouteConfiguration: a name or value of a header that is
+// invalid (config.HeaderNameFault, config.HeaderValueFault), or a control character, other than a
+// tab, in a path or hostname. at is the path of the filter.
 func filterTextFault(at string, f gatewayv1.HTTPRouteFilter) (v verdict) {
+	add := func(field, fault string) {
+		if fault != "" {
+			v.worse(unsupported("%s.%s: %s", at, field, fault))
+		}
+	}
 	check := func(field, text string) {
 		if config.HasControlCharacter(text) {
-			v.worse(unsupported("%s.%s: %q has a control character", at, field, text))
+			add(field, fmt.Sprintf("%q has a control character", text))
 		}
 	}
 	headers := func(field string, h *gatewayv1.HTTPHeaderFilter) {
 		if h == nil {
 			return
 		}
-		for i, x := range h.Set {
-			check(fmt.Sprintf("%s.set[%d].value", field, i), x.Value)
-		}
-		for i, x := range h.Add {
-			check(fmt.Sprintf("%s.add[%d].value", field, i), x.Value)
-		}
-		for i, name := range h.Remove {
-			if check(fmt.Sprintf("%s.remove[%d]", field, i), name); name == "" {
-				v.worse(unsupported("%s.%s.remove[%d]: is empty", at, field, i))
+		values := func(field string, list []gatewayv1.HTTPHeader) {
+			for i, x := range list {
+				add(fmt.Sprintf("%s[%d].name", field, i), config.HeaderNameFault(string(x.Name)))
+				add(fmt.Sprintf("%s[%d].value", field, i), config.HeaderValueFault(literal(x.Value)))
 			}
+		}
+		values(field+".set", h.Set)
+		values(field+".add", h.Add)
+		for i, name := range h.Remove {
+			add(fmt.Sprintf("%s.remove[%d]", field, i), config.HeaderNameFault(name))
 		}
 	}
 	path := func(field string, p *gatewayv1.HTTPPathModifier) {
@@ -134,11 +139,18 @@ func filterTextFault(at string, f gatewayv1.HTTPRouteFilter) (v verdict) {
 	}
 	headers("requestHeaderModifier", f.RequestHeaderModifier)
 	headers("responseHeaderModifier", f.ResponseHeaderModifier)
-	if f.RequestRedirect != nil {
-		path("requestRedirect", f.RequestRedirect.Path)
+	host := func(field string, h *gatewayv1.PreciseHostname) {
+		if h != nil {
+			check(field+".hostname", string(*h))
+		}
 	}
-	if f.URLRewrite != nil {
-		path("urlRewrite", f.URLRewrite.Path)
+	if r := f.RequestRedirect; r != nil {
+		path("requestRedirect", r.Path)
+		host("requestRedirect", r.Hostname)
+	}
+	if r := f.URLRewrite; r != nil {
+		path("urlRewrite", r.Path)
+		host("urlRewrite", r.Hostname)
 	}
 	return v
 }

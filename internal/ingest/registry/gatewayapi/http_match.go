@@ -8,6 +8,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // httpMatch is a converted match.
@@ -47,8 +49,8 @@ func unsupported(format string, args ...any) verdict {
 
 // convertMatch converts a match of an HTTPRoute, with its rank; field is the path of the match. Of
 // several entries for a header, in any case of its letters, or for a query parameter, the first is
-// used. The verdict is the first failure, for unsupported types and invalid expressions; the match
-// is then incomplete.
+// used. The verdict is the first failure, for unsupported types, and for expressions and names that
+// Envoy would refuse; the match is then incomplete.
 func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest)}
 	v := out.setPath(field, m.Path)
@@ -61,6 +63,7 @@ func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict)
 		if out.match.Headers[key] != nil {
 			continue // The first entry of a name takes precedence.
 		}
+		v.worse(checkHeaderName(at, string(h.Name)))
 		s, fault := stringMatch(at, (*string)(h.Type), h.Value)
 		v.worse(fault)
 		if out.match.Headers == nil {
@@ -73,6 +76,9 @@ func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict)
 		if out.match.QueryParams[string(q.Name)] != nil {
 			continue
 		}
+		if q.Name == "" {
+			v.worse(unsupported("%s.name: is required", at))
+		}
 		s, fault := stringMatch(at, (*string)(q.Type), q.Value)
 		v.worse(fault)
 		if out.match.QueryParams == nil {
@@ -82,6 +88,14 @@ func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict)
 	}
 	out.rank.headers, out.rank.query = len(out.match.Headers), len(out.match.QueryParams)
 	return out, v
+}
+
+// checkHeaderName returns a failed verdict, which names field, if no header can have the name.
+func checkHeaderName(field, name string) verdict {
+	if fault := config.HeaderNameFault(name); fault != "" {
+		return unsupported("%s.name: %s", field, fault)
+	}
+	return verdict{}
 }
 
 // stringMatch converts the value of a header or query parameter, which is exact by default. The
