@@ -66,7 +66,7 @@ func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
 		if a, ok := addressOf(p); ok {
 			add(p.GetName(), a)
 		}
-		if api := p.GetOpentelemetry().GetDynatraceSampler().GetHttpService(); api.GetService() != "" {
+		if api := p.GetOpentelemetry().GetDynatraceSampler().GetHttpService(); api != nil {
 			add(samplerName(p.GetName()), address{api.GetService(), api.GetPort()})
 		}
 	}
