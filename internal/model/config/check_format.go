@@ -78,68 +78,110 @@ func FormatFault(text string) string {
 }
 
 // commandFault returns why a command of a format is invalid, or "". It refuses unknown commands,
-// missing or invalid parameters (parameterFault), parameters of a command that has none, and
-// options of PATH other than WQ and NQ. A length is refused except with a command that requires
-// parameters. parameters includes its parentheses, length its colon; both may be "".
+// missing, needless and invalid parameters (parameterFault), and a length of a command that takes
+// none (takesLength). parameters includes its parentheses, length its colon; both may be "".
 func commandFault(name, parameters, length string) string {
-	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }
+	given := strings.TrimSuffix(strings.TrimPrefix(parameters, "("), ")")
 	switch {
-	case among(parameterCommands):
-		if len(parameters) <= len("()") {
-			return fmt.Sprintf("command %s needs parameters", name)
-		}
-		return parameterFault(name, parameters[1:len(parameters)-1])
-	case among(optionalCommands):
-		if length != "" {
-			return fmt.Sprintf("command %s takes no length", name)
-		}
-		if option, _, _ := strings.Cut(
-			strings.Trim(parameters, "()"),
-			":",
-		); name == "PATH" &&
-			!slices.Contains([]string{"", "WQ", "NQ"}, option) {
-			return fmt.Sprintf("command PATH%s has an option other than WQ and NQ", parameters)
-		}
-	case !among(bareCommands):
+	case !hasCommand(bareCommands+optionalCommands+parameterCommands, name):
 		return fmt.Sprintf("has an unknown command %s", name)
-	case parameters+length != "":
-		return fmt.Sprintf("command %s takes no parameters and no length", name)
+	case length != "" && !takesLength(name):
+		return fmt.Sprintf("command %s takes no length", name)
+	case given == "" && hasCommand(parameterCommands, name):
+		return fmt.Sprintf("command %s needs parameters", name)
+	case given == "":
+		return ""
+	case hasCommand(bareCommands, name):
+		return fmt.Sprintf("command %s takes no parameters", name)
+	default:
+		return parameterFault(name, given)
 	}
-	return ""
+}
+
+// hasCommand reports whether a list of commands, each followed by a space, contains name.
+func hasCommand(list, name string) bool { return strings.Contains(" "+list, " "+name+" ") }
+
+// takesLength reports whether a command may have a maximum length.
+func takesLength(name string) bool {
+	switch name {
+	case "PATH", "QUERY_PARAMS":
+		return true
+	case "CLUSTER_METADATA", "UPSTREAM_METADATA", "COMMON_DURATION":
+		return false
+	default:
+		return hasCommand(parameterCommands, name)
+	}
 }
 
 // parameterFault returns why the parameters given, without parentheses, of an access log command
-// that requires them are invalid, or "". CEL needs a valid expression (celType), METADATA one of
-// metadataKinds, FILTER_STATE and UPSTREAM_FILTER_STATE KEY, KEY:PLAIN, KEY:TYPED or
-// KEY:FIELD:NAME. COMMON_DURATION needs START:END or START:END:UNIT. For other commands, only more
-// than one "?" is refused.
+// are invalid, or "". CEL needs a valid expression (celType), METADATA one of metadataKinds,
+// FILTER_STATE and UPSTREAM_FILTER_STATE KEY, KEY:PLAIN, KEY:TYPED or KEY:FIELD:NAME.
+// COMMON_DURATION needs START:END or START:END:UNIT. Options must be known to Envoy (optionFault),
+// names of headers must be valid (headerParameterFault), and times must not have line ends.
 func parameterFault(name, given string) string {
+	parts := strings.Split(given, ":")
 	switch name {
 	case "CEL":
 		if _, fault := celType(given); fault != "" {
 			return fmt.Sprintf("command CEL(%.40s) %s", given, fault)
 		}
 	case "METADATA":
-		if kind, _, _ := strings.Cut(given, ":"); !slices.Contains(metadataKinds(), kind) {
-			return fmt.Sprintf(
-				"command METADATA(%s) asks for metadata of something other than %s",
-				given,
-				strings.Join(metadataKinds(), ", "),
-			)
-		}
+		return optionFault(name, given, parts[:1], metadataKinds())
 	case "FILTER_STATE", "UPSTREAM_FILTER_STATE":
-		parts := strings.Split(given, ":")
-		if len(parts) > 1 && !slices.Contains([]string{"PLAIN", "TYPED", "FIELD"}, parts[1]) ||
-			len(parts) == 2 && parts[1] == "FIELD" {
+		if len(parts) == 2 && !slices.Contains([]string{"", "PLAIN", "TYPED"}, parts[1]) ||
+			len(parts) > 2 && parts[1] != "FIELD" {
 			return fmt.Sprintf("command %s(%s) wants KEY, KEY:PLAIN, KEY:TYPED or KEY:FIELD:NAME", name, given)
 		}
 	case "COMMON_DURATION":
-		if n := strings.Count(given, ":"); n < 1 || n > 2 {
-			return fmt.Sprintf("command COMMON_DURATION(%s) wants START:END or START:END:UNIT", given)
+		if n := len(parts); n < 2 || n > 3 || n == 3 && !slices.Contains([]string{"ms", "us", "ns"}, parts[2]) {
+			return fmt.Sprintf("command COMMON_DURATION(%s) wants START:END or START:END:UNIT, with a UNIT of ms, us or ns",
+				given)
 		}
+	case "GRPC_STATUS":
+		return optionFault(name, given, []string{given}, []string{"CAMEL_STRING", "SNAKE_STRING", "NUMBER"})
+	case "PATH":
+		return optionFault(name, given, parts, []string{"", "WQ", "NQ"}, []string{"", "ORIG", "PATH", "ORIG_OR_PATH"})
+	case "REQUESTED_SERVER_NAME":
+		return optionFault(name, given, parts, []string{"", "SNI_ONLY", "SNI_FIRST", "HOST_FIRST"},
+			[]string{"", "ORIG_OR_HOST", "HOST", "ORIG"})
+	case "REQ", "REQUEST_HEADER", "REQ_WITHOUT_QUERY", "RESP", "RESPONSE_HEADER", "RESPONSE_TRAILER", "TRAILER":
+		return headerParameterFault(name, given)
 	default:
-		if strings.Count(given, "?") > 1 {
-			return fmt.Sprintf("command %s(%s) has more than one alternative", name, given)
+		if hasCommand(optionalCommands, name) && lineEndInTime.MatchString(given) {
+			return fmt.Sprintf("command %s(%s) has a line end", name, given)
+		}
+	}
+	return ""
+}
+
+// lineEndInTime matches a conversion of strftime to a line end, also with flags and a width.
+var lineEndInTime = regexp.MustCompile(`%[-_0^#]*[1-9]*[EO]?n`)
+
+// optionFault returns why the options in parts are invalid, or "": there are at most as many as
+// lists, and each must be in the list of its position. given are all parameters, for the message.
+func optionFault(name, given string, parts []string, lists ...[]string) string {
+	for i, part := range parts {
+		if i >= len(lists) {
+			return fmt.Sprintf("command %s(%s) has more than %d options", name, given, len(lists))
+		}
+		if !slices.Contains(lists[i], part) {
+			known := slices.DeleteFunc(slices.Clone(lists[i]), func(option string) bool { return option == "" })
+			return fmt.Sprintf("command %s(%s): %q is not one of %s", name, given, part, strings.Join(known, ", "))
+		}
+	}
+	return ""
+}
+
+// headerParameterFault returns why the parameters of a command for a header are invalid, or "": it
+// refuses more than one alternative, and texts that are not names of headers, except empty ones.
+func headerParameterFault(name, given string) string {
+	headers := strings.Split(given, "?")
+	if len(headers) > 2 {
+		return fmt.Sprintf("command %s(%s) has more than one alternative", name, given)
+	}
+	for _, header := range headers {
+		if fault := HeaderNameFault(header); fault != "" && header != "" {
+			return fmt.Sprintf("command %s(%s): %s", name, given, fault)
 		}
 	}
 	return ""
@@ -150,8 +192,9 @@ func metadataKinds() []string {
 	return []string{"DYNAMIC", "CLUSTER", "ROUTE", "UPSTREAM_HOST", "LISTENER", "VIRTUAL_HOST", "LISTENER_FILTER_CHAIN"}
 }
 
-// formatCommand matches a command at the beginning of a text.
-var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
+// formatCommand matches a command at the beginning of a text. A length has as many digits as Envoy
+// can parse in any case.
+var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]{1,18})?%`)
 
 // FormatsFault returns the first fault of the texts in a JSON value, nested ones included, or "".
 // Each text is checked as a format (FormatFault); keys of objects and other values are not. Objects

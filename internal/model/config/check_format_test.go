@@ -40,6 +40,10 @@ func goodFormats() []string {
 		`%CEL(re.extract(request.path, '^/(.*)$', '\\1'))%`,
 		"%COMMON_DURATION(US_RX_BEG:US_RX_END:ms)%",
 		"%REQ(a)%%%%REQ(b)%",
+		"%BYTES_SENT()% %REQ(?:PATH)% %REQ(a?)% %QUERY_PARAMS:10% %PATH:10% %PATH(NQ:ORIG_OR_PATH)%",
+		"%DYNAMIC_METADATA(a?b?c)% %QUERY_PARAM(a?b?c)% %FILTER_STATE(a:)% %FILTER_STATE(a:FIELD:b:c)%",
+		"%GRPC_STATUS(NUMBER)% %REQUESTED_SERVER_NAME(SNI_FIRST:ORIG_OR_HOST)% %REQUESTED_SERVER_NAME(:HOST)%",
+		"%START_TIME(%E3S%Ez)% %REQ(a):999999999999999999%",
 	)
 }
 
@@ -53,8 +57,13 @@ func TestFormatFault(t *testing.T) {
 		"%FOO%": "unknown command FOO", "50%": "begins no command", "%RESPONSE_CODE": "begins no command", "%response_code%": "begins no command",
 		"%REQ%": "needs parameters", "%REQ()%": "needs parameters", "%REQ(a?b?c)%": "more than one alternative",
 		"%RESPONSE_CODE(x)%": "no parameters", "%PROTOCOL:3%": "no length", "%START_TIME:3%": "no length", "%REQ(a):x%": "begins no command",
-		"%METADATA(FOO:a)%": "something other than", "%FILTER_STATE(a:b)%": "KEY:TYPED", "%FILTER_STATE(a:FIELD)%": "KEY:FIELD:NAME",
+		"%METADATA(FOO:a)%": "is not one of", "%FILTER_STATE(a:b)%": "KEY:TYPED", "%FILTER_STATE(a:FIELD)%": "KEY:FIELD:NAME",
 		"%COMMON_DURATION(a)%": "START:END", "%PATH(X)%": "WQ", "%CEL(foo(1))%": "undeclared reference", "%CEL(request.)%": "not an expression",
+		"%REQ(a b)%": "is not a header name", "%RESP(x?a:b)%": "is not a header name", "%START_TIME(%Y%n)%": "line end", "%EMIT_TIME(%_3En)%": "line end",
+		"%GRPC_STATUS(TEXT)%": "SNAKE_STRING", "%PATH(NQ:X)%": "ORIG_OR_PATH", "%PATH(NQ:ORIG:a)%": "more than 2 options",
+		"%REQUESTED_SERVER_NAME(HOST)%": "SNI_FIRST", "%REQUESTED_SERVER_NAME(SNI_ONLY:X)%": "ORIG_OR_HOST", "%FILTER_STATE(a:PLAIN:b)%": "KEY:FIELD:NAME",
+		"%COMMON_DURATION(a:b:s)%": "ms, us or ns", "%UPSTREAM_METADATA(a):5%": "no length", "%CLUSTER_METADATA(a):5%": "no length",
+		"%REQ(a):9999999999999999999%": "begins no command",
 	} {
 		if fault := config.FormatFault(f); !strings.Contains(fault, want) {
 			t.Errorf("%q: found %q, want %q", f, fault, want)
