@@ -321,23 +321,27 @@ func TestFirstListRefused(t *testing.T) {
 	createServices(t, c.Client(t), ns, "a")
 	for _, test := range []struct {
 		name, refused      string
+		status             int
 		kinds, dispensable []api.Kind
 		starts             bool
 	}{
-		{"nodes", "nodes", []api.Kind{api.Service, api.Node}, nil, true},
-		{"pods, which are configured as optional", "pods", []api.Kind{api.Service, api.Pod}, []api.Kind{api.Pod}, true},
-		{"services", "services", []api.Kind{api.Service, api.Node}, nil, false},
+		{"nodes", "nodes", 403, []api.Kind{api.Service, api.Node}, nil, true},
+		{"pods, which are configured as optional", "pods", 403, []api.Kind{api.Service, api.Pod}, []api.Kind{api.Pod}, true},
+		{"services", "services", 403, []api.Kind{api.Service, api.Node}, nil, false},
+		{"extensions, to which access is denied", "trafficextensions", 403, []api.Kind{api.Service, api.TrafficExtension}, nil, true},
+		{"extensions, which cannot be read", "trafficextensions", 500, []api.Kind{api.Service, api.TrafficExtension}, nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := faultproxy.New(t, c.Config())
 			f.Set(func(w http.ResponseWriter, r *http.Request) bool {
-				return strings.HasSuffix(r.URL.Path, "/"+test.refused) && faultproxy.Refuse(403)(w, r)
+				return strings.HasSuffix(r.URL.Path, "/"+test.refused) && faultproxy.Refuse(test.status)(w, r)
 			})
 			r := read(t, Options{
 				Client: newClient(t, f.Config()), Kinds: test.kinds, OptionalKinds: test.dispensable, Namespaces: []string{ns}, SyncTimeout: 300 * time.Millisecond,
 				Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 			})
-			r.await("a Problem", func() bool { return r.has("the test says 403", "nothing was read yet") })
+			says := fmt.Sprintf("the test says %d", test.status)
+			r.await("a Problem", func() bool { return r.has(says, "nothing was read yet") })
 			if test.starts {
 				r.awaitSynced()
 				if r.get(api.Service, ns, "a") == nil {
@@ -351,10 +355,10 @@ func TestFirstListRefused(t *testing.T) {
 			}
 			r.mu.Lock()
 			if r.synced {
-				t.Error("in sync without services")
+				t.Errorf("in sync without %s", test.refused)
 			}
 			r.mu.Unlock()
-			if why := r.source.Waiting(); !strings.Contains(why, "Service (the test says 403") {
+			if why := r.source.Waiting(); !strings.Contains(why, " ("+says) {
 				t.Errorf("waiting for %q", why)
 			}
 			f.Set(nil)

@@ -99,7 +99,8 @@ func (s *store) unlistedShards(impatient bool) []*kindStore {
 			// the installed kinds are not known before that
 			waits = x.installed && waits && !undefined
 		}
-		if waits && !(impatient && (isDispensable(x.kind.Kind) || slices.Contains(s.optionalKinds, x.kind.Kind))) {
+		dispensable := isDispensable(x.kind.Kind, isDenied(x.err)) || slices.Contains(s.optionalKinds, x.kind.Kind)
+		if waits && !(impatient && dispensable) {
 			list = append(list, x)
 		}
 	})

@@ -27,19 +27,29 @@ func ConfigKinds() []api.Kind {
 	return list
 }
 
-// isDispensable reports whether the control plane can start without a kind. These are Node,
-// Telemetry, ProxyConfig, WorkloadGroup, TrafficExtension, and all kinds of the Gateway API, its
-// extensions and the Multi-Cluster Services API. All other kinds delay the start: a mesh without
-// its VirtualServices or authorization policies behaves differently.
-func isDispensable(kind api.Kind) bool {
+// isDispensable reports whether the control plane can start without a kind that the API server
+// serves. The state of proxies that it configured before stays in use while it waits, but without a
+// kind that it does not wait for, they lose what it configures.
+//
+// Kinds without which traffic flows, and the experimental ones, are dispensable. TrafficExtension
+// and the other kinds of the Gateway API and its extensions are dispensable only if denied is set:
+// the API server has denied access. That lasts, and older roles do not permit these kinds. Any
+// other failure is temporary, and a gateway without its routes would answer 404. All other kinds
+// delay the start: a mesh without its VirtualServices or authorization policies behaves
+// differently.
+func isDispensable(kind api.Kind, denied bool) bool {
 	switch kind {
 	case api.Node,
 		api.Telemetry,
 		api.ProxyConfig,
 		api.WorkloadGroup,
-		api.TrafficExtension,
 		api.ServiceExport,
 		api.ServiceImport,
+		api.XBackendTrafficPolicy,
+		api.XMesh,
+		api.XBackend:
+		return true
+	case api.TrafficExtension,
 		api.GatewayClass,
 		api.KubernetesGateway,
 		api.HTTPRoute,
@@ -50,11 +60,8 @@ func isDispensable(kind api.Kind) bool {
 		api.ListenerSet,
 		api.ReferenceGrant,
 		api.BackendTLSPolicy,
-		api.XBackendTrafficPolicy,
-		api.XMesh,
-		api.XBackend,
 		api.InferencePool:
-		return true
+		return denied
 	default:
 		return false
 	}
