@@ -87,6 +87,16 @@ func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	})
 }
 
+// virtualServiceExportTo is resolveExportTo, except that "~" hides a VirtualService also beside
+// other namespaces, unless "*" is there too. Only the defaults of a mesh can have them together.
+func virtualServiceExportTo(list, defaults []string, namespace string) []string {
+	to := resolveExportTo(list, defaults, namespace)
+	if len(list) == 0 && slices.Contains(defaults, "~") && !slices.Contains(to, "*") {
+		return nil
+	}
+	return to
+}
+
 // newVirtualService returns the row of a VirtualService: with resolved names and the routes of its
 // delegates inlined, and Problems about unused delegates in Faults. Without gateways it is bound to
 // the mesh. A VirtualService without hosts, which is a delegate, contributes no sourceLabels.
@@ -94,7 +104,7 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	spec := config.Spec[*networking.VirtualService](c)
 	v := &VirtualService{
 		Config: c, Spec: spec, From: []config.Key{c.Key}, domain: settings.Domain,
-		exportTo:  resolveExportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
+		exportTo:  virtualServiceExportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
 		delegates: resolveDelegates(c, spec, settings, find),
 	}
 	for _, h := range spec.Hosts {
