@@ -38,7 +38,7 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	}
 	r.warnUnreachableHTTP(at.Child("http"), vs.GetHttp())
 	for i, route := range vs.GetTls() {
-		r.checkTLSRoute(at.Child("tls").Index(i), route, vs.GetHosts())
+		r.checkTLSRoute(at.Child("tls").Index(i), route, vs.GetHosts(), toMesh)
 	}
 	for i, route := range vs.GetTcp() {
 		r.checkTCPRoute(at.Child("tcp").Index(i), route)
@@ -83,11 +83,12 @@ func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 
 // checkVirtualServiceHosts adds Errors for invalid hosts or, if all are valid, for hosts that
 // overlap with an earlier one. toMesh is set if the VirtualService applies to the mesh, for which
-// "*" is invalid. A host may be an IP address. No hosts are valid.
+// "*" and server names of mutual TLS (serverNameFault) are invalid. A host may be an IP address. No
+// hosts are valid.
 func (r *report) checkVirtualServiceHosts(at path, hosts []string, toMesh bool) {
 	allValid := true
 	for i, host := range hosts {
-		fault := wildcardFault(host)
+		fault := serverNameFault(host, toMesh)
 		if fault != "" && ipFault(host) == "" {
 			fault = ""
 		}

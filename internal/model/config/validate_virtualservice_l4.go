@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -11,15 +12,15 @@ import (
 
 // checkTLSRoute adds Errors for a TLS route without a match and for invalid destinations
 // (checkRouteDestinations). In matches, invalid server names (checkSNIHosts), subnets, ports,
-// labels, gateways and namespaces are Errors. hosts are the hosts of the VirtualService. An old
-// form of a gateway's name is a Warning.
-func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
+// labels, gateways and namespaces are Errors. hosts are the hosts of the VirtualService, and toMesh
+// is set if it applies to the mesh. An old form of a gateway's name is a Warning.
+func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string, toMesh bool) {
 	if len(route.GetMatch()) == 0 {
 		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")
 	}
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
-		r.checkSNIHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts)
+		r.checkSNIHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts, toMesh)
 		r.checkSubnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
 		r.checkOptionalPort(here.Child("port"), match.GetPort())
 		r.checkLabels(here.Child("sourceLabels"), match.GetSourceLabels())
@@ -29,15 +30,15 @@ func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []stri
 	r.checkRouteDestinations(at.Child("route"), route.GetRoute())
 }
 
-// checkSNIHosts adds an Error for each server name of a match that is invalid, or neither equal to
-// a host of the VirtualService nor covered by one. Without hosts all are covered. No names is an
-// Error too.
-func (r *report) checkSNIHosts(at path, names, hosts []string) {
+// checkSNIHosts adds an Error for each server name of a match that is invalid (serverNameFault), or
+// neither equal to a host of the VirtualService nor covered by one. Without hosts all are covered.
+// No names is an Error too.
+func (r *report) checkSNIHosts(at path, names, hosts []string, toMesh bool) {
 	if len(names) == 0 {
 		r.errorf(at, "is required")
 	}
 	for i, name := range names {
-		if fault := wildcardFault(name); fault != "" {
+		if fault := serverNameFault(name, toMesh); fault != "" {
 			r.errorf(at.Index(i), "%s", fault)
 			continue
 		}
@@ -50,6 +51,19 @@ func (r *report) checkSNIHosts(at path, names, hosts []string) {
 		}
 	}
 }
+
+// serverNameFault returns why name cannot be a host or server name of a VirtualService
+// (wildcardFault), or "". Unless it applies to the mesh (toMesh), name may also be a server name of
+// mutual TLS between proxies, such as "outbound_.80_.v1_.reviews.default.svc.cluster.local".
+func serverNameFault(name string, toMesh bool) string {
+	if host := meshServerName.FindStringSubmatch(name); host != nil && !toMesh {
+		return domainFault(host[1])
+	}
+	return wildcardFault(name)
+}
+
+// meshServerName matches server names of mutual TLS between proxies, and their host.
+var meshServerName = regexp.MustCompile(`^outbound_\.[0-9]{1,5}_\.[a-zA-Z0-9._-]*_\.([^_]+)$`)
 
 // checkTCPRoute adds Errors for invalid subnets, ports, labels, gateways and namespaces in the
 // matches of a TCP route, and for its destinations (checkRouteDestinations). It may have no
