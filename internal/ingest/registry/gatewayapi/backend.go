@@ -23,6 +23,9 @@ import (
 // adds the objects that it refers to to r.refs. Without Options.ClusterSetHosts a ServiceImport is
 // replaced by the Service of its name, which then has the endpoints of all clusters, as in Istio.
 //
+// A ServiceEntry with the host of a Service needs a ReferenceGrant for that too (checkHostGrant),
+// because it is another name of the Service.
+//
 // A route needs no ReferenceGrant for its parents in the mesh (r.inMesh), as in Istio: its clients
 // may call the backend directly, too.
 func (r *routeReader) backend(
@@ -72,6 +75,11 @@ func (r *routeReader) backend(
 		return nil, verdict{
 			string(gatewayv1.RouteReasonBackendNotFound),
 			fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+		}
+	}
+	if k.Kind == api.ServiceEntry {
+		if v := r.checkHostGrant(field, hosts[0], r.ownersOf(hosts[0])); !v.ok() {
+			return nil, v
 		}
 	}
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
@@ -167,17 +175,26 @@ func (r *routeReader) hostBackend(
 			fmt.Sprintf("%s: no service has the host %q", field, host),
 		}
 	}
-	isGranted := func(k config.Key) bool { return r.converter.isGranted(r.object.Key, k) }
-	if !r.inMesh && !slices.ContainsFunc(owners, isGranted) {
-		return nil, verdict{
-			string(gatewayv1.RouteReasonRefNotPermitted),
-			fmt.Sprintf("%s: %q is a host of %s %s in namespace %s, where no ReferenceGrant allows the reference to it",
-				field, host, owners[0].Kind, owners[0].Name, owners[0].Namespace),
-		}
+	if v := r.checkHostGrant(field, host, owners); !v.ok() {
+		return nil, v
 	}
 	return &networking.Destination{
 		Host: string(host), Port: &networking.PortSelector{Number: uint32(*ref.Port)}, //nolint:gosec // validated
 	}, verdict{}
+}
+
+// checkHostGrant returns a failed verdict, which names field, unless one of the owners of a host is
+// of the route's namespace or granted. It never fails for parents in the mesh.
+func (r *routeReader) checkHostGrant(field string, host mesh.Hostname, owners []config.Key) verdict {
+	isGranted := func(k config.Key) bool { return r.converter.isGranted(r.object.Key, k) }
+	if r.inMesh || slices.ContainsFunc(owners, isGranted) {
+		return verdict{}
+	}
+	return verdict{
+		string(gatewayv1.RouteReasonRefNotPermitted),
+		fmt.Sprintf("%s: %q is a host of %s %s in namespace %s, where no ReferenceGrant allows the reference to it",
+			field, host, owners[0].Kind, owners[0].Name, owners[0].Namespace),
+	}
 }
 
 // ownersOf returns the Service that has the host, or else the ServiceEntries that do, sorted. It
