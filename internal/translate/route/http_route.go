@@ -175,17 +175,18 @@ func operation(name string, port uint32) string {
 }
 
 // operationPath returns the path that a match matches, as text for traces; a prefix is followed by
-// "*". A regular expression is returned as it is.
+// "*". A regular expression is returned as it is. It returns "/*" for a prefix of whole path
+// elements, as istiod does.
 func operationPath(m *routev3.RouteMatch) string {
 	switch p := m.GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Path:
 		return p.Path
-	case *routev3.RouteMatch_PathSeparatedPrefix:
-		return p.PathSeparatedPrefix + "*"
+	case *routev3.RouteMatch_Prefix:
+		return p.Prefix + "*"
 	case *routev3.RouteMatch_SafeRegex:
 		return p.SafeRegex.GetRegex()
 	default:
-		return m.GetPrefix() + "*"
+		return "/*"
 	}
 }
 
