@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	networking "istio.io/api/networking/v1alpha3"
 )
 
 // filterMessage is a filter of a listener, a chain or a connection manager.
@@ -29,35 +31,49 @@ type filterList[F filterMessage] struct {
 	terminal func(typed *anypb.Any) bool
 }
 
-// apply returns the list after all patches of type l.applyTo, in their order but merges last, and
-// whether any had an effect. A patch that would leave a filter after a terminal one fails, and
-// changes nothing. A filter into which the merge is invalid stays unchanged. Effects and failures
-// are recorded in l.work; filters is not modified.
+// apply returns the list after all patches of type l.applyTo, and whether any had an effect. They
+// apply in their order, in which merges come last unless they are of listener filters, as in Istio.
+// A patch that would leave a filter after a terminal one fails, and changes nothing. A filter into
+// which the merge is invalid stays unchanged. Effects and failures are recorded in l.work; filters
+// is not modified.
 func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
+	var merges []int
 	for i, p := range l.work.patchesOf(l.applyTo) {
-		if p.merges() || !l.matches(i, p) {
-			continue
+		switch {
+		case !l.matches(i, p):
+		case !p.merges():
+			next, n := l.editFilters(filters, p)
+			if err := l.checkEnd(next); n > 0 && err != nil {
+				l.work.fail(i, err)
+				continue
+			}
+			filters, changed = next, changed || n > 0
+			l.work.recordEffects(i, n)
+		case l.applyTo == networking.EnvoyFilter_LISTENER_FILTER:
+			next, n := l.mergeFilters(filters, i)
+			filters, changed = next, changed || n > 0
+		default:
+			merges = append(merges, i)
 		}
-		next, n := l.editFilters(filters, p)
-		if err := l.checkEnd(next); n > 0 && err != nil {
-			l.work.fail(i, err)
-			continue
-		}
-		filters, changed = next, changed || n > 0
-		l.work.recordEffects(i, n)
 	}
-	for i, p := range l.work.patchesOf(l.applyTo) {
-		if !p.merges() || !l.matches(i, p) {
-			continue
-		}
-		next, n, err := mergeSelected(filters, p.selectsFilter, func(f F) (F, error) { return mergeFilter(f, p) })
-		if err != nil {
-			l.work.fail(i, err)
-		}
+	for _, i := range merges {
+		next, n := l.mergeFilters(filters, i)
 		filters, changed = next, changed || n > 0
-		l.work.recordEffects(i, n)
 	}
 	return filters, changed
+}
+
+// mergeFilters merges the patch with index i into the filters that it selects, and returns the new
+// list and the number of affected filters. Effects and a failure are recorded in l.work; filters is
+// not modified.
+func (l filterList[F]) mergeFilters(filters []F, i int) ([]F, int) {
+	p := l.work.list.patches[i]
+	next, n, err := mergeSelected(filters, p.selectsFilter, func(f F) (F, error) { return mergeFilter(f, p) })
+	if err != nil {
+		l.work.fail(i, err)
+	}
+	l.work.recordEffects(i, n)
+	return next, n
 }
 
 // editFilters applies a patch that adds, replaces or removes filters, and returns the new list and

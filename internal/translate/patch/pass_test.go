@@ -157,7 +157,7 @@ func TestRoutesOf(t *testing.T) {
 	}
 	for name, want := range map[string]parts{
 		"9080":                               {port: 9080},
-		"web.default.svc.cluster.local:9080": {port: 9080},
+		"web.default.svc.cluster.local:9080": {},
 		"inbound|8080||":                     {port: 8080},
 		"InboundPassthroughCluster":          {},
 		"http_proxy":                         {},

@@ -101,9 +101,9 @@ func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// apply returns the encoded RouteConfiguration body with patches applied: to its own fields, then
-// to virtual hosts; then patches add virtual hosts. Failures are recorded. A patch that adds a
-// virtual host whose name or domain exists fails.
+// apply returns the encoded RouteConfiguration body with patches applied: to itself, which may add
+// virtual hosts, then to virtual hosts; then patches add virtual hosts. Failures are recorded. A
+// patch that adds a virtual host whose name or domain exists fails.
 func (w *routesWork) apply(body []byte) []byte {
 	forEachField(body, func(f field) bool {
 		switch f.number {
@@ -116,7 +116,6 @@ func (w *routesWork) apply(body []byte) []byte {
 		}
 		return true
 	})
-	var added []addedHost
 	for i, p := range w.patchesOf(networking.EnvoyFilter_ROUTE_CONFIGURATION) {
 		w.recordDepth(i, matchedResource)
 		hosts, err := w.mergeFields(p)
@@ -126,17 +125,16 @@ func (w *routesWork) apply(body []byte) []byte {
 		}
 		w.recordEffects(i, 1)
 		for _, h := range hosts {
-			added = append(added, addedHost{i, h})
+			w.addHost(i, h)
 		}
 	}
 	w.patchHosts()
 	for i, p := range w.patchesOf(networking.EnvoyFilter_VIRTUAL_HOST) {
 		if value, ok := p.value.(*routev3.VirtualHost); ok && p.adds() {
 			w.recordDepth(i, matchedResource)
-			added = append(added, addedHost{i, value})
+			w.addHost(i, value)
 		}
 	}
-	w.addHosts(added)
 	return w.assemble()
 }
 
@@ -237,28 +235,21 @@ func (w *routesWork) mayTouch(host []byte) bool {
 	return false
 }
 
-// addedHost is a virtual host that the patch with that index adds.
-type addedHost struct {
-	patch int
-	host  *routev3.VirtualHost
-}
-
-// addHosts adds virtual hosts. If a name or domain exists already, the virtual host is left out and
-// its patch fails. An effect is recorded only for patches that add virtual hosts, not for merges.
-func (w *routesWork) addHosts(list []addedHost) {
-	for _, a := range list {
-		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.host)
-		if err == nil {
-			err = w.conflictOf(newClaims(body, nil), -1)
-		}
-		if err != nil {
-			w.fail(a.patch, err)
-			continue
-		}
-		w.hosts = append(w.hosts, body)
-		if w.list.patches[a.patch].adds() {
-			w.recordEffects(a.patch, 1)
-		}
+// addHost adds a virtual host of the patch with index i. If its name or a domain exists already, it
+// is left out and the patch fails. An effect is recorded only for a patch that adds a virtual host,
+// not for a merge of the RouteConfiguration, which has one already.
+func (w *routesWork) addHost(i int, h *routev3.VirtualHost) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(h)
+	if err == nil {
+		err = w.conflictOf(newClaims(body, nil), -1)
+	}
+	if err != nil {
+		w.fail(i, err)
+		return
+	}
+	w.hosts = append(w.hosts, body)
+	if w.list.patches[i].adds() {
+		w.recordEffects(i, 1)
 	}
 }
 

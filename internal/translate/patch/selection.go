@@ -254,10 +254,10 @@ func (p *patch) matchesRoutes(name string, side patchContext, ports []uint32) bo
 	return (m.GetPortName() == "" || m.GetPortName() == portName) && (m.GetGateway() == "" || m.GetGateway() == gateway)
 }
 
-// parseRoutesName parses the name of a RouteConfiguration: "9080" and "host:9080" of a sidecar,
-// "inbound|9080||" of an inbound listener, "http.8080" and
-// "https.8443.port-name.gateway-name.namespace" of a gateway. gateway is "namespace/name". Parts
-// that the name does not have are zero.
+// parseRoutesName parses the name of a RouteConfiguration: "9080" of a sidecar, "inbound|9080||" of
+// an inbound listener, "http.8080" and "https.8443.port-name.gateway-name.namespace" of a gateway.
+// gateway is "namespace/name". Parts that the name does not have are zero. So is the port of a
+// sidecar's "host:9080", as in Istio.
 func parseRoutesName(name string) (port uint32, portName, gateway string) {
 	if c, err := mesh.ParseClusterName(name); err == nil {
 		return c.Port, "", ""
@@ -269,7 +269,7 @@ func parseRoutesName(name string) (port uint32, portName, gateway string) {
 	case parts[0] == "https" && len(parts) == 5:
 		return parseNumber(parts[1]), parts[2], parts[4] + "/" + parts[3]
 	default:
-		return parseNumber(name[strings.LastIndexByte(name, ':')+1:]), "", ""
+		return parseNumber(name), "", ""
 	}
 }
 
