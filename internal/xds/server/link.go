@@ -30,10 +30,10 @@ type link struct {
 	written atomic.Int64 // bytes that the kernel has accepted
 	unread  unread
 	// readingSince is when the read of the connection that is under way began, in nanoseconds since
-	// 1970, or 0. receivers is the number of streams whose next message is being received. If there
-	// are any, receivingSince is when the first of them began. gRPC lets the client send no more
-	// than a part of a message that is not being received.
-	readingSince, receivingSince atomic.Int64
+	// 1970, or 0. receivers is the number of streams whose next message is being received, and
+	// receiversSince when it became zero or positive, 0 before the first. gRPC lets the client send
+	// no more than a part of a message that is not being received.
+	readingSince, receiversSince atomic.Int64
 	receivers                    atomic.Int32
 	release                      sync.Once
 }
@@ -104,17 +104,25 @@ func (l *link) endRead(began time.Time) time.Duration {
 // endReceive.
 func (l *link) beginReceive() {
 	if l.receivers.Add(1) == 1 {
-		l.receivingSince.Store(time.Now().UnixNano())
+		l.receiversSince.Store(time.Now().UnixNano())
 	}
 }
 
 // endReceive records that the message of a stream was received, or that receiving it failed.
-func (l *link) endReceive() { l.receivers.Add(-1) }
+func (l *link) endReceive() {
+	if l.receivers.Add(-1) == 0 {
+		l.receiversSince.Store(time.Now().UnixNano())
+	}
+}
 
 // isReceiving reports whether a message of any stream on the connection is being received, and
-// returns since when.
+// returns since when that is so.
 func (l *link) isReceiving() (since time.Time, ok bool) {
-	return time.Unix(0, l.receivingSince.Load()), l.receivers.Load() > 0
+	changed := l.receiversSince.Load()
+	if changed == 0 {
+		return l.since, false
+	}
+	return time.Unix(0, changed), l.receivers.Load() > 0
 }
 
 // markReceived records that a message of that many bytes has arrived in full and is decoded next.

@@ -143,15 +143,25 @@ func (b *unreadBudget) findVictims(now time.Time) (list []*link) {
 	return list
 }
 
-// isStalled reports whether a message that is being received has not arrived in full because the
-// client sends nothing for stallAfter, or has been waited for slowAfter in all. It is false while an
-// earlier message is decoded, because gRPC then holds the client up. unreadBudget.mu must be held.
+// isStalled reports whether a message has not arrived in full because the client sends nothing for
+// stallAfter while it is received, or has been waited for slowAfter in all. It also returns true if
+// no stream receives the data for slowAfter: then the rest of the message cannot arrive. It is false
+// while an earlier message is decoded, because gRPC then holds the client up. unreadBudget.mu must
+// be held.
 func (l *link) isStalled(now time.Time) bool {
+	since, receiving := l.isReceiving()
 	reading := l.readingSince.Load()
-	receiving, ok := l.isReceiving()
-	if !ok || reading == 0 || l.unread.arrived > 0 || l.unread.unfinished() == 0 {
+	switch {
+	case l.unread.unfinished() == 0 || l.unread.arrived > 0:
 		return false
+	case !receiving:
+		return now.Sub(since) > slowAfter
+	case reading == 0:
+		return false // the server is not waiting for the client
 	}
-	waited := now.Sub(time.Unix(0, max(reading, receiving.UnixNano())))
+	if began := time.Unix(0, reading); began.After(since) {
+		since = began
+	}
+	waited := now.Sub(since)
 	return waited > stallAfter || l.unread.clientTime+waited > slowAfter
 }

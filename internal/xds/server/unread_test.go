@@ -20,8 +20,8 @@ func testLink(t *testing.T) *link {
 	t.Helper()
 	server, client := net.Pipe()
 	t.Cleanup(func() { server.Close(); client.Close() })
-	l := &link{conn: server}
-	l.receivers.Store(1)
+	l := &link{conn: server, since: time.Now()}
+	l.beginReceive()
 	return l
 }
 
@@ -147,6 +147,34 @@ func TestStalledConnectionsMakeRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDataThatNoStreamReceives: connections with data that no stream receives, such as for a method
+// that does not exist, are closed when others need the room.
+func TestDataThatNoStreamReceives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newUnreadBudget(1 << 20)
+		var bad []*link
+		for range 4 {
+			l := testLink(t)
+			l.endReceive()
+			if b.charge(l, 100<<10, 1, 0) != nil {
+				t.Fatal("a connection was refused")
+			}
+			bad = append(bad, l)
+		}
+		good := testLink(t)
+		if !chargeMessage(b, good, 300<<10) {
+			t.Error("a connection was refused")
+		}
+		for i, l := range bad {
+			if !l.aborted.Load() {
+				t.Errorf("connection %d is open", i)
+			}
+		}
+		b.credit(good, 300<<10)
+		wantSettled(t, b)
+	})
 }
 
 // TestConnectionWithManyUnfinishedMessages: a connection that fills the budget with unfinished
