@@ -384,9 +384,8 @@ func TestSilentStreamsAreDisplaced(t *testing.T) {
 // TestUnfinishedMessagesAreBounded: if many clients stop in the middle of a message, the port
 // buffers no more than its budget, and a proxy is served.
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
-	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000}})
+	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000, Request: 1 << 20, Unread: 4 << 20}})
 	p := h.port()
-	*p.unread = *newUnreadBudget(4 << 20)
 	body := framed(
 		t,
 		&discoveryv3.DeltaDiscoveryRequest{

@@ -248,9 +248,8 @@ func TestNoRoomInTime(t *testing.T) {
 // undecoded. Each is answered on its first stream.
 func TestProxiesThatReconnectAtOnce(t *testing.T) {
 	const proxies = 40
-	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000}})
+	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000, Request: 1 << 20, Unread: 2 << 20}})
 	p := h.port()
-	*p.unread = *newUnreadBudget(2 << 20)
 	held := state(300 << 10)
 	var clients []*client
 	for i := range proxies {
