@@ -63,7 +63,7 @@ const (
 // newUnreadBudget returns a budget of size bytes for the messages that have arrived and were not
 // decoded yet.
 func newUnreadBudget(size int) *unreadBudget {
-	return &unreadBudget{size: size, wait: 10 * time.Second, poll: 20 * time.Millisecond, holders: map[*link]struct{}{}}
+	return &unreadBudget{size: size, wait: 10 * time.Second, poll: 100 * time.Millisecond, holders: map[*link]struct{}{}}
 }
 
 var errUnread = errors.New("too many bytes of incomplete messages on the port")
