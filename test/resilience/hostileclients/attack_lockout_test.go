@@ -79,9 +79,9 @@ func (a *attacker) holdConnections(ctx context.Context, d door, n int, begin fun
 
 // waitClosed returns when the peer has closed the connection or the context ends.
 func waitClosed(ctx context.Context, c net.Conn) {
+	_ = c.SetReadDeadline(time.Time{})
 	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Now()) })
 	defer stop()
-	_ = c.SetReadDeadline(time.Time{})
 	buffer := make([]byte, 512)
 	for {
 		if _, err := c.Read(buffer); err != nil {
