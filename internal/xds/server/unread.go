@@ -33,10 +33,12 @@ type unreadBudget struct {
 
 // unread is the account of a connection in the budget. unreadBudget.mu guards it.
 type unread struct {
-	bytes      int           // payload of DATA frames that are not decoded
-	overhead   int           // what gRPC needs in addition for each of those frames
-	arrived    int           // the part of bytes whose messages have arrived in full
-	clientTime time.Duration // how long the client was waited for since the account was empty
+	bytes    int // payload of DATA frames that are not decoded
+	overhead int // what gRPC needs in addition for each of those frames
+	arrived  int // the part of bytes whose messages have arrived in full
+	// clientTime is how long the client was waited for, since the account was empty, before charges
+	// for which there was no room at once.
+	clientTime time.Duration
 }
 
 // cost returns how many bytes the connection is charged: the payload, and what gRPC needs in
@@ -98,17 +100,33 @@ func (b *unreadBudget) charge(l *link, bytes, frames int, waited time.Duration) 
 func (b *unreadBudget) tryCharge(l *link, bytes, frames int, waited time.Duration) *roomWaiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	overhead := frames * frameOverhead
+	if len(b.waiting) == 0 && l != b.finisher && !l.aborted.Load() && b.fitsOthers(bytes+overhead) {
+		b.add(l, bytes, overhead) // almost always, so without a waiter
+		return nil
+	}
 	now := time.Now()
 	if since, ok := l.isReceiving(); ok && l.unread.cost() > 0 {
 		l.unread.clientTime += min(waited, now.Sub(since))
 	}
-	w := &roomWaiter{link: l, bytes: bytes, overhead: frames * frameOverhead, since: now, granted: make(chan struct{}, 1)}
+	w := &roomWaiter{link: l, bytes: bytes, overhead: overhead, since: now, granted: make(chan struct{}, 1)}
 	b.waiting = append(b.waiting, w)
 	b.grantRoom()
 	if len(w.granted) > 0 {
 		return nil
 	}
 	return w
+}
+
+// add charges a connection. b.mu must be held.
+func (b *unreadBudget) add(l *link, bytes, overhead int) {
+	l.unread.bytes += bytes
+	l.unread.overhead += overhead
+	b.used += bytes + overhead
+	b.holders[l] = struct{}{}
+	if l == b.finisher {
+		b.progressed = time.Now()
+	}
 }
 
 // markArrived records that a message of that many bytes has arrived in full on connection l: until

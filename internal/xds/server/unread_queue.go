@@ -32,13 +32,7 @@ func (b *unreadBudget) grantRoom() {
 			return
 		}
 		b.dequeue(w)
-		w.link.unread.bytes += w.bytes
-		w.link.unread.overhead += w.overhead
-		b.used += w.bytes + w.overhead
-		b.holders[w.link] = struct{}{}
-		if w.link == b.finisher {
-			b.progressed = time.Now()
-		}
+		b.add(w.link, w.bytes, w.overhead)
 		w.granted <- struct{}{}
 	}
 }
@@ -53,18 +47,14 @@ func (b *unreadBudget) grantRoom() {
 // room for it and no finisher, it becomes the finisher. b.mu must be held.
 func (b *unreadBudget) nextWaiter() *roomWaiter {
 	small, finishing, largest := b.headsOfQueue()
-	others := b.used
-	if b.finisher != nil {
-		others -= b.finisher.unread.cost()
-	}
 	switch {
-	case small != nil && others+small.bytes+small.overhead <= b.size/2:
+	case small != nil && b.usedByOthers()+small.bytes+small.overhead <= b.size/2:
 		return small
 	case finishing != nil && finishing.cost() <= b.size/2:
 		return finishing
 	case largest == nil:
 		return nil
-	case others+largest.bytes+largest.overhead <= b.size*3/8:
+	case b.fitsOthers(largest.bytes + largest.overhead):
 		return largest
 	case b.finisher == nil:
 		b.finisher, b.progressed = largest.link, time.Now()
@@ -74,6 +64,19 @@ func (b *unreadBudget) nextWaiter() *roomWaiter {
 	}
 	return nil
 }
+
+// usedByOthers returns the bytes that are charged to other connections than the finisher. b.mu must
+// be held.
+func (b *unreadBudget) usedByOthers() int {
+	if b.finisher == nil {
+		return b.used
+	}
+	return b.used - b.finisher.unread.cost()
+}
+
+// fitsOthers reports whether there is room for more bytes of a connection of any size that is not
+// the finisher. b.mu must be held.
+func (b *unreadBudget) fitsOthers(more int) bool { return b.usedByOthers()+more <= b.size*3/8 }
 
 // headsOfQueue returns the first waiter with a small account, that of the finisher, and the one with
 // the most unread data apart from it; each may be nil, and the first and last may be the same.
