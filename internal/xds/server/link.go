@@ -125,8 +125,8 @@ func (l *link) isReceiving() (since time.Time, ok bool) {
 	return time.Unix(0, changed), l.receivers.Load() > 0
 }
 
-// markReceived records that a message of that many bytes has arrived in full and is decoded next.
-// It does nothing on a link without a port.
+// markReceived records that a message of that many bytes has arrived in full, and may wait for a
+// place to be decoded. It does nothing on a link without a port.
 func (l *link) markReceived(bytes int) {
 	if l.port != nil {
 		l.port.unread.markArrived(l, bytes+messageHeader)

@@ -79,12 +79,7 @@ type request struct {
 // the admission (readBounded). A ResourceExhausted error is stored in r.err and nil returned,
 // because gRPC would replace it by codes.Internal. Other errors are returned.
 func (r *request) decodeData(data mem.BufferSlice) (err error) {
-	r.size = data.Len()
-	bounded := r.session != nil
-	if bounded {
-		r.session.link.markReceived(r.size)
-	}
-	if bounded && r.size > r.free {
+	if r.size = data.Len(); r.session != nil && r.size > r.free {
 		err = r.readBounded(data)
 	} else {
 		err = r.decodeMessage(data)
@@ -103,6 +98,7 @@ func (r *request) decodeData(data mem.BufferSlice) (err error) {
 //go:noinline
 func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	x := r.session
+	x.link.markReceived(r.size)
 	if r.free == 0 {
 		x.markArrived()
 	}

@@ -72,14 +72,13 @@ var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
 // charge charges connection l for frames DATA frames of together bytes that begin to arrive; waited
 // is how long the read that returned them waited for the client. While there is no room it blocks,
-// and so does the reading of that connection; meanwhile others may be closed (makeRoom). After
+// and with it the reading of the connection, and closes others to make room (makeRoom). After
 // b.wait, or if l is closed, it returns errUnread; the caller must then close l.
 func (b *unreadBudget) charge(l *link, bytes, frames int, waited time.Duration) error {
 	w := b.tryCharge(l, bytes, frames, waited)
 	if w == nil {
 		return nil
 	}
-	defer b.removeWaiter(w)
 	tick := time.NewTicker(b.poll)
 	defer tick.Stop()
 	for deadline := time.Now().Add(b.wait); ; {
@@ -88,6 +87,7 @@ func (b *unreadBudget) charge(l *link, bytes, frames int, waited time.Duration) 
 			return nil
 		case now := <-tick.C:
 			if l.aborted.Load() || now.After(deadline) {
+				b.removeWaiter(w)
 				return errUnread
 			}
 			b.makeRoom(now)

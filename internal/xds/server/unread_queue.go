@@ -41,10 +41,12 @@ func (b *unreadBudget) grantRoom() {
 //
 // Half of the budget is for the finisher, which can therefore always receive the largest message in
 // full: without it, the beginnings of messages could use up the budget and wait for each other. The
-// other half is for all others, a quarter of it for small accounts alone. Small accounts come first,
-// so that large messages do not delay small requests, then the finisher, then the one with the most
-// unread data, because it is the nearest to a message in full, which frees the room. If there is no
-// room for it and no finisher, it becomes the finisher. b.mu must be held.
+// other half is for all others, a quarter of it for small accounts alone.
+//
+// Small accounts come first, so that large messages do not delay small requests, then the finisher,
+// then the one with the most unread data, because it is the nearest to a message in full, which
+// frees the room. If there is no room for it and no finisher, it becomes the finisher. b.mu must be
+// held.
 func (b *unreadBudget) nextWaiter() *roomWaiter {
 	small, finishing, largest := b.headsOfQueue()
 	switch {
@@ -78,8 +80,8 @@ func (b *unreadBudget) usedByOthers() int {
 // the finisher. b.mu must be held.
 func (b *unreadBudget) fitsOthers(more int) bool { return b.usedByOthers()+more <= b.size*3/8 }
 
-// headsOfQueue returns the first waiter with a small account, that of the finisher, and the one with
-// the most unread data apart from it; each may be nil, and the first and last may be the same.
+// headsOfQueue returns the first waiter with a small account, that of the finisher, and the one
+// with the most unread data apart from it; each may be nil, and the first and last may be the same.
 // Waiters whose connections are closed are left out. b.mu must be held.
 func (b *unreadBudget) headsOfQueue() (small, finishing, largest *roomWaiter) {
 	for _, w := range b.waiting {
@@ -99,8 +101,8 @@ func (b *unreadBudget) headsOfQueue() (small, finishing, largest *roomWaiter) {
 	return small, finishing, largest
 }
 
-// removeWaiter removes a waiter that stops waiting, and grants the room that others wait for behind
-// it. A charge that was granted meanwhile stays until its connection is closed.
+// removeWaiter removes a waiter that stops waiting, and grants room to the waiters behind it. If its
+// charge has just been granted, the charge stays until the connection is closed.
 func (b *unreadBudget) removeWaiter(w *roomWaiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
