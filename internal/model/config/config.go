@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -85,25 +84,23 @@ func New(meta Meta, spec any) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}
-	b := make(contenthash.Buffer, 0, 512)
-	b.Text(string(meta.Kind))
-	b.Text(meta.Namespace)
-	b.Text(meta.Name)
-	appendHashed(&b, meta.Kind, meta.Labels)
-	appendHashed(&b, meta.Kind, meta.Annotations)
-	b.Uint64(uint64(meta.Created.Unix()))
-	b.Uint32(uint32(meta.Created.Nanosecond()))
+	var rare []byte
 	if meta.Status != nil || meta.Extension != nil {
-		rare, err := json.Marshal([]any{meta.Status, meta.Extension})
-		if err != nil {
+		if rare, err = json.Marshal([]any{meta.Status, meta.Extension}); err != nil {
 			return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 		}
-		b.Bytes(rare)
 	}
-	d := xxhash.New()
-	_, _ = d.Write(b) // never fails
-	_, _ = d.Write(body)
-	c.Hash = d.Sum64()
+	c.Hash = contenthash.Of(func(b *contenthash.Buffer) {
+		b.Text(string(meta.Kind))
+		b.Text(meta.Namespace)
+		b.Text(meta.Name)
+		appendHashed(b, meta.Kind, meta.Labels)
+		appendHashed(b, meta.Kind, meta.Annotations)
+		b.Uint64(uint64(meta.Created.Unix()))
+		b.Uint32(uint32(meta.Created.Nanosecond()))
+		b.Bytes(rare)
+		b.Bytes(body)
+	})
 	return c, nil
 }
 

@@ -3,6 +3,7 @@ package contenthash
 import (
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -80,3 +81,21 @@ func (b *Buffer) Bools(list ...bool) {
 
 // Sum returns the hash (xxhash) of all that was appended, and leaves b unchanged.
 func (b *Buffer) Sum() uint64 { return xxhash.Sum64(*b) }
+
+// buffers has Buffers (*Buffer) for Of.
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
+
+// maxPooled is the capacity above which Of does not keep a buffer.
+const maxPooled = 64 << 10
+
+// Of returns the hash of all that write appends to an empty Buffer. write must not keep the Buffer.
+func Of(write func(b *Buffer)) uint64 {
+	b := buffers.Get().(*Buffer)
+	*b = (*b)[:0]
+	write(b)
+	sum := b.Sum()
+	if cap(*b) <= maxPooled {
+		buffers.Put(b)
+	}
+	return sum
+}

@@ -98,14 +98,14 @@ type Shard struct {
 // Sealed returns a copy with its content hash. The endpoints are shared with s, and the copy must
 // not be modified.
 func (s Shard) Sealed() *Shard {
-	b := make(contenthash.Buffer, 0, 256)
-	b.Text(s.Service.Namespace)
-	b.Text(string(s.Service.Host))
-	b.Text(string(s.Key.Provider))
-	b.Text(string(s.Key.Cluster))
-	appendKey(&b, s.Key.Object)
-	b.Uint64(HashEndpoints(s.Endpoints))
-	s.Hash = b.Sum()
+	s.Hash = contenthash.Of(func(b *contenthash.Buffer) {
+		b.Text(s.Service.Namespace)
+		b.Text(string(s.Service.Host))
+		b.Text(string(s.Key.Provider))
+		b.Text(string(s.Key.Cluster))
+		appendKey(b, s.Key.Object)
+		b.Uint64(HashEndpoints(s.Endpoints))
+	})
 	return &s
 }
 
@@ -156,8 +156,6 @@ func (w *Workload) MainAddress() string {
 // Sealed returns a copy with its content hash. The copy shares its maps and addresses with w, and
 // must not be modified.
 func (w Workload) Sealed() *Workload {
-	b := make(contenthash.Buffer, 0, 1024)
-	w.appendTo(&b)
-	w.Hash = b.Sum()
+	w.Hash = contenthash.Of(w.appendTo)
 	return &w
 }
