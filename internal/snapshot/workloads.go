@@ -183,9 +183,9 @@ func targetPorts(s *mesh.Service, p mesh.Port, w *mesh.Workload) []uint32 {
 func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	switch {
 	case p.TargetName != "":
-		return cmp.Or(w.Ports[p.TargetName], w.ContainerPorts[p.TargetName])
+		return cmp.Or(w.Ports[p.TargetName], w.ContainerPorts.Number(p.TargetName))
 	case s.Provider.IsEntry():
-		return cmp.Or(w.Ports[p.Name], w.ContainerPorts[p.Name], p.Target, p.Number)
+		return cmp.Or(w.Ports[p.Name], w.ContainerPorts.Number(p.Name), p.Target, p.Number)
 	default:
 		return cmp.Or(w.Ports[p.Name], p.Target, p.Number)
 	}

@@ -85,7 +85,7 @@ func (a *analyzer) declaresPort(namespace string, labels map[string]string, numb
 			continue
 		}
 		for _, port := range w.ContainerPorts {
-			if port == number {
+			if port.Number == number {
 				return true
 			}
 		}

@@ -69,7 +69,7 @@ func (w *Workload) appendTo(b *contenthash.Buffer) {
 	b.Bools(w.TLS, w.Ready)
 	b.Texts(w.Addresses)
 	b.Uint32s(w.Ports)
-	b.Uint32s(w.ContainerPorts)
+	appendNamedPorts(b, w.ContainerPorts)
 	b.Map(w.Labels)
 }
 

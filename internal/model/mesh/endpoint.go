@@ -127,7 +127,7 @@ type Workload struct {
 	// Ports maps service port names to the workload's ports (WorkloadEntry.ports).
 	Ports map[string]uint32
 	// ContainerPorts are a pod's named container ports, for services with a named target port.
-	ContainerPorts map[string]uint32
+	ContainerPorts NamedPorts
 	Labels         map[string]string
 	Account        string
 	Node           string

@@ -92,7 +92,7 @@ func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
 			return own
 		}
 		if p.TargetName != "" {
-			return w.ContainerPorts[p.TargetName]
+			return w.ContainerPorts.Number(p.TargetName)
 		}
 	} else if p.TargetName != "" {
 		return 0

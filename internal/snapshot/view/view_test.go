@@ -44,7 +44,7 @@ func service(namespace, name string, edit ...func(*mesh.Service)) mesh.Event {
 func pod(namespace, name, ip string, labels map[string]string) mesh.Event {
 	return mesh.Event{Workload: mesh.Workload{
 		Provider: mesh.Kubernetes, Namespace: namespace, Name: name, Addresses: []string{ip}, Labels: labels,
-		ContainerPorts: map[string]uint32{"web": 9090},
+		ContainerPorts: mesh.NamedPorts{{Name: "web", Number: 9090}},
 	}.Sealed()}
 }
 

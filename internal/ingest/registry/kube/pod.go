@@ -26,7 +26,7 @@ type podFacts struct {
 	serviceAccount      string
 	node                string
 	ips                 []string
-	ports               map[string]uint32
+	ports               mesh.NamedPorts
 	hostname, subdomain string
 	owner               string
 	hostNetwork         bool
@@ -209,21 +209,16 @@ func canonicalIP(text string) (ip string, ok bool) {
 	return addr.String(), true
 }
 
-// namedPorts returns the numbers of a pod's TCP ports by name, nil if none has a name. Of two ports
-// with one name the first is used, as in Kubernetes. Ports of native sidecars (init containers with
-// restartPolicy Always) come last; other init containers are ignored.
-func namedPorts(p *corev1.Pod) map[string]uint32 {
-	var ports map[string]uint32
+// namedPorts returns a pod's TCP ports that have names. Of two ports with one name the first is
+// used, as in Kubernetes. Ports of native sidecars (init containers with restartPolicy Always) come
+// last; other init containers are ignored.
+func namedPorts(p *corev1.Pod) mesh.NamedPorts {
+	var ports mesh.NamedPorts
 	add := func(container *corev1.Container) {
 		for _, port := range container.Ports {
-			if port.Name == "" || port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
-				continue
-			}
-			if ports == nil {
-				ports = map[string]uint32{}
-			}
-			if _, taken := ports[port.Name]; !taken {
-				ports[port.Name] = uint32(port.ContainerPort)
+			tcp := port.Protocol == corev1.ProtocolTCP || port.Protocol == ""
+			if tcp && port.Name != "" && ports.Number(port.Name) == 0 {
+				ports = append(ports, mesh.NamedPort{Name: port.Name, Number: uint32(port.ContainerPort)})
 			}
 		}
 	}

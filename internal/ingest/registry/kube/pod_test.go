@@ -15,7 +15,7 @@ func TestWorkload(t *testing.T) {
 	s := converted(t, kube.Options{Cluster: "c1"}, reviewsPod, node1, systemNamespace)
 	want := mesh.Workload{
 		Provider: mesh.Kubernetes, Cluster: "c1", Namespace: "default", Name: "reviews-v1-7d9c-x1", Owner: "reviews-v1",
-		Addresses: []string{"10.244.0.5"}, ContainerPorts: map[string]uint32{"web": 9080},
+		Addresses: []string{"10.244.0.5"}, ContainerPorts: mesh.NamedPorts{{Name: "web", Number: 9080}},
 		Labels: map[string]string{
 			"app": "reviews", "version": "v1", "pod-template-hash": "7d9c", "security.istio.io/tlsMode": "istio",
 			"topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "eu-1", "topology.istio.io/subzone": "rack-7",
@@ -71,7 +71,7 @@ func TestContainerPorts(t *testing.T) {
   - {name: native, restartPolicy: Always, ports: [{name: metrics, containerPort: 9090}, {name: web, containerPort: 1}]}
   - {name: setup, ports: [{name: setup, containerPort: 2}]}
   containers:`, "protocol: TCP}", "protocol: TCP}, {name: dns, containerPort: 53, protocol: UDP}, {name: web, containerPort: 3}"))
-	want := map[string]uint32{"web": 9080, "metrics": 9090}
+	want := mesh.NamedPorts{{Name: "web", Number: 9080}, {Name: "metrics", Number: 9090}}
 	if diff := cmp.Diff(want, workload(s, "default", "reviews-v1-7d9c-x1").ContainerPorts); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
