@@ -179,7 +179,7 @@ func TestPodIsCreatedAgain(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	pod.Config.Hash, pod.Config.Labels = 7, map[string]string{"app": "web"}
 	pod.Config.Spec = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Labels: pod.Config.Labels, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "a", UID: "u", Labels: pod.Config.Labels, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r"}}},
 		Spec: corev1.PodSpec{NodeName: "n", InitContainers: []corev1.Container{{RestartPolicy: &always}},
 			Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}}}},
 		Status: corev1.PodStatus{PodIP: "192.0.2.1", PodIPs: []corev1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}},

@@ -12,16 +12,20 @@ import (
 type object struct {
 	source string
 	config *config.Config
-	// pod is the encoded spec of a Pod; config then has none. Only this package keeps Pods. They
-	// are the most numerous objects, and decoded ones are several times larger.
+	// pod is the encoded spec of a Pod without the metadata in config, which then has no spec. Only
+	// this package keeps Pods. They are the most numerous objects, and decoded ones are several
+	// times larger.
 	pod []byte
 }
 
-// newObject returns the object of an event, with the spec of a Pod encoded to save memory. A Pod
-// that cannot be encoded is kept as it is.
+// newObject returns the object of an event, with the spec of a Pod encoded to save memory. The name,
+// namespace, labels and annotations in the spec must be those of the Config. A Pod that cannot be
+// encoded is kept as it is.
 func newObject(e mesh.Event) object {
 	o := object{source: e.Source, config: e.Config}
 	if p, ok := e.Config.Spec.(*corev1.Pod); ok {
+		p := *p
+		p.Name, p.Namespace, p.Labels, p.Annotations = "", "", nil, nil
 		if encoded, err := p.Marshal(); err == nil {
 			o.pod = encoded
 			o.config = &config.Config{Meta: e.Config.Meta, Hash: e.Config.Hash}
@@ -39,6 +43,7 @@ func (o object) event() mesh.Event {
 		if err := p.Unmarshal(o.pod); err != nil {
 			panic("namespaces: decode a Pod that was encoded here: " + err.Error())
 		}
+		p.Name, p.Namespace, p.Labels, p.Annotations = c.Name, c.Namespace, c.Labels, c.Annotations
 		c = &config.Config{Meta: c.Meta, Spec: p, Hash: c.Hash}
 	}
 	return mesh.Event{Source: o.source, Config: c}
