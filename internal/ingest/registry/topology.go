@@ -23,16 +23,23 @@ type Topology struct {
 // select. They replace labels of the same name. There is none for a field that is unknown. labels
 // is not modified.
 func (t Topology) Labels(labels map[string]string) map[string]string {
-	all := make(map[string]string, len(labels)+6)
-	maps.Copy(all, labels)
-	for _, l := range [...]struct{ key, value string }{
+	topology := [...]struct{ key, value string }{
 		{corev1.LabelTopologyRegion, t.Locality.Region},
 		{corev1.LabelTopologyZone, t.Locality.Zone},
 		{label.TopologySubzone.Name, t.Locality.SubZone},
 		{label.TopologyCluster.Name, string(t.Cluster)},
 		{label.TopologyNetwork.Name, string(t.Network)},
 		{corev1.LabelHostname, t.Node},
-	} {
+	}
+	size := len(labels)
+	for _, l := range topology {
+		if l.value != "" {
+			size++
+		}
+	}
+	all := make(map[string]string, size) // no larger, because there is one for each endpoint
+	maps.Copy(all, labels)
+	for _, l := range topology {
 		if l.value != "" {
 			all[l.key] = l.value
 		}

@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"sync/atomic"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -256,7 +257,9 @@ func isUnchanged(old, now *config.Config) bool {
 	return old != nil && now != nil && (old == now || old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin)
 }
 
-// accountID returns the SPIFFE ID of a Kubernetes service account in the mesh's trust domain.
+// accountID returns the SPIFFE ID of a Kubernetes service account in the mesh's trust domain. All
+// pods of the account share the text.
 func (c *Converter) accountID(namespace, serviceAccount string) string {
-	return spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
+	id := spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
+	return unique.Make(id).Value()
 }

@@ -25,16 +25,17 @@ func (s dirtySet) addAll(keys iter.Seq[name]) {
 	}
 }
 
-// drain empties the set and returns its former elements, sorted by namespace and name, or nil.
-func (s dirtySet) drain() []name {
-	if len(s) == 0 {
+// drain empties the set and returns its former elements, sorted by namespace and name, or nil. It
+// releases the memory of the set, because at the start that has all objects.
+func (s *dirtySet) drain() []name {
+	if len(*s) == 0 {
 		return nil
 	}
-	list := make([]name, 0, len(s))
-	for k := range s {
+	list := make([]name, 0, len(*s))
+	for k := range *s {
 		list = append(list, k)
 	}
-	clear(s)
+	*s = dirtySet{}
 	slices.SortFunc(list, func(a, b name) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
