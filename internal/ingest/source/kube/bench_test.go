@@ -24,10 +24,11 @@ func BenchmarkArrive(b *testing.B) {
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 		made[i] = p
 	}
+	var texts interner
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		if a := convertObject(info, "", made[i]); a.config == nil {
+		if a := convertObject(info, "", &texts, made[i]); a.config == nil {
 			b.Fatal(a.problems)
 		}
 	}

@@ -35,9 +35,9 @@ func (a *received) name() types.NamespacedName {
 // convertObject returns an object of the kind as received, with its Config, and with Problems if it
 // is invalid. An object with errors has no Config. An object of another revision is only marked as
 // foreign.
-func convertObject(kind api.KindInfo, revision string, object metav1.Object) *received {
+func convertObject(kind api.KindInfo, revision string, texts *interner, object metav1.Object) *received {
 	a := &received{ObjectMeta: metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),
+		Name: object.GetName(), Namespace: intern(object.GetNamespace()), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(),
 		Generation:      object.GetGeneration(),
 	}}
@@ -67,18 +67,20 @@ func convertObject(kind api.KindInfo, revision string, object metav1.Object) *re
 			}
 			return a
 		}
-		a.setConfig(kind, typed)
+		a.setConfig(kind, texts, typed)
 	default:
-		a.setConfig(kind, object)
+		a.setConfig(kind, texts, object)
 	}
 	return a
 }
 
 // setConfig sets the Config of an object of a Kubernetes kind, which becomes its spec, and its
-// Problems. An object with errors gets no Config. It trims the object in place.
-func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
+// Problems. An object with errors gets no Config. It trims the object in place and interns its
+// texts.
+func (a *received) setConfig(kind api.KindInfo, texts *interner, object metav1.Object) {
 	key := config.Key{Kind: kind.Kind, Namespace: a.Namespace, Name: a.Name}
 	trimObject(object)
+	texts.internObject(object)
 	c, err := config.New(config.Meta{
 		Key: key, Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
 		Created:         object.GetCreationTimestamp().Time,

@@ -15,7 +15,7 @@ import (
 // used, and reported.
 func TestRetiredAnnotation(t *testing.T) {
 	kind, _ := api.Info(api.Service)
-	a := convertObject(kind, "", &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+	a := convertObject(kind, "", new(interner), &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Name: "db", Namespace: "shop", Annotations: map[string]string{"networking.istio.io/configScope": "PRIVATE"},
 	}})
 	if a.config == nil || len(a.problems) != 1 {

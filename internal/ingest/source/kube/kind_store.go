@@ -22,6 +22,7 @@ type kindStore struct {
 	only      string // the name of the only object to read; "" for all
 	title     string // for logs and Problems
 	objects   map[types.NamespacedName]*entry
+	texts     interner // not guarded by store.mu
 
 	// installed is set if a custom kind is served, listed after the first complete list.
 	installed, listed bool
@@ -112,7 +113,7 @@ func (s *kindStore) convertGuarded(o metav1.Object) (a *received) {
 	key := config.Key{Kind: s.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 	err := s.recovery.Call(
 		"source",
-		func() error { a = convertObject(s.kind, s.revision, o); return nil },
+		func() error { a = convertObject(s.kind, s.revision, &s.texts, o); return nil },
 		"object",
 		key.String(),
 		"source",

@@ -118,7 +118,7 @@ func (s *store) drainEvents() mesh.Batch {
 	for p := range s.dirty {
 		places = append(places, p)
 	}
-	clear(s.dirty)
+	s.dirty = map[place]bool{} // not cleared: after the first lists it would stay as large as they are
 	order := make(map[*kindStore]int, len(s.shards))
 	for i, x := range s.shards {
 		order[x] = i

@@ -1,7 +1,7 @@
 package kube
 
 import (
-	"strings"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,6 +12,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
 // trimObject removes in place the fields of an object that no converter reads. This saves memory,
@@ -71,21 +73,21 @@ func trimMeta(o metav1.Object) {
 	}
 }
 
-// trimPod keeps the identity, location, ports and readiness of a pod, and its Istio annotations and
-// controller. Ports are kept for pods without an IP too, because they will get one.
+// trimPod keeps the identity, location, ports and readiness of a pod, its controller, and retired
+// annotations, which are reported. Ports are kept for pods without an IP too, because they will get
+// one.
 func trimPod(p *corev1.Pod) {
-	for key := range p.Annotations {
-		if domain, _, _ := strings.Cut(key, "/"); domain != "istio.io" && !strings.HasSuffix(domain, ".istio.io") {
-			delete(p.Annotations, key)
-		}
-	}
+	maps.DeleteFunc(p.Annotations, func(key, _ string) bool {
+		_, reported := retired.AnnotationOf(key)
+		return !reported
+	})
 	if len(p.Annotations) == 0 {
 		p.Annotations = nil
 	}
-	controller := metav1.GetControllerOfNoCopy(p)
-	p.OwnerReferences = nil
-	if controller != nil {
-		p.OwnerReferences = []metav1.OwnerReference{*controller}
+	if o := metav1.GetControllerOfNoCopy(p); o != nil {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: o.Kind, Name: o.Name, Controller: o.Controller}}
+	} else {
+		p.OwnerReferences = nil
 	}
 	spec, status := &p.Spec, &p.Status
 	p.Spec = corev1.PodSpec{
@@ -94,7 +96,7 @@ func trimPod(p *corev1.Pod) {
 		HostNetwork: spec.HostNetwork, Containers: trimContainers(spec.Containers),
 		InitContainers: trimContainers(spec.InitContainers),
 	}
-	kept := corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs, HostIP: status.HostIP}
+	kept := corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs}
 	for _, c := range status.Conditions {
 		if c.Type == corev1.PodReady {
 			kept.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
