@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,7 +66,6 @@ var (
 				1: keep, // type
 				2: keep, // status
 			}},
-			5:  keep, // hostIP
 			6:  keep, // podIP
 			12: keep, // podIPs
 		}},
@@ -190,19 +190,31 @@ func (d filteringDecoder) Decode(
 	defaults *schema.GroupVersionKind,
 	into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
-	if filtered, err := d.filter(data); err == nil {
-		data = filtered
+	buffer := filterBuffers.Get().(*[]byte)
+	defer func() {
+		if cap(*buffer) <= maxFilterBuffer {
+			filterBuffers.Put(buffer)
+		}
+	}()
+	if filtered, err := d.appendFiltered((*buffer)[:0], data); err == nil {
+		*buffer, data = filtered, filtered
 	}
-	return d.Serializer.Decode(data, defaults, into) // reports malformed data
+	return d.Serializer.Decode(data, defaults, into) // reports malformed data, and keeps no part of data
 }
+
+// filterBuffers has buffers (*[]byte) for filtered objects. Larger ones than maxFilterBuffer, which
+// are those of lists, are not kept.
+var filterBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxFilterBuffer = 64 << 10
 
 // errNotFiltered is returned for data that is neither an object nor a list of the kind.
 var errNotFiltered = errors.New("not an object of the kind")
 
-// filter returns a copy of data, an encoded object or list of objects, without the fields that are
-// removed. It returns errNotFiltered if data is not protobuf, or is neither an object nor a list of
-// the kind. A malformed message is another error.
-func (d filteringDecoder) filter(data []byte) ([]byte, error) {
+// appendFiltered appends data, an encoded object or list of objects, to out without the fields that
+// are removed, and returns the extended slice. It returns errNotFiltered if data is not protobuf,
+// or is neither an object nor a list of the kind. A malformed message is another error.
+func (d filteringDecoder) appendFiltered(out, data []byte) ([]byte, error) {
 	message, found := bytes.CutPrefix(data, protobufPrefix)
 	if !found {
 		return nil, errNotFiltered
@@ -216,8 +228,8 @@ func (d filteringDecoder) filter(data []byte) ([]byte, error) {
 	default:
 		return nil, errNotFiltered
 	}
-	// An object keeps about a tenth of its size, and a list is read once.
-	return f.appendFiltered(append(make([]byte, 0, len(data)/8+512), protobufPrefix...), message)
+	out = slices.Grow(out, len(data)/8+512) // an object keeps about a tenth of its size
+	return f.appendFiltered(append(out, protobufPrefix...), message)
 }
 
 // filteringNegotiation makes a REST client decode the objects of one kind with a filteringDecoder.
@@ -226,13 +238,16 @@ type filteringNegotiation struct {
 	kind api.KindInfo
 }
 
-// SupportedMediaTypes returns those of the NegotiatedSerializer, with the decoder of protobuf
-// replaced.
+// SupportedMediaTypes returns those of the NegotiatedSerializer, with the decoders of protobuf, and
+// of its watch events, replaced.
 func (n filteringNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 	list := slices.Clone(n.NegotiatedSerializer.SupportedMediaTypes())
 	for i := range list {
 		if list[i].MediaType == runtime.ContentTypeProtobuf {
-			list[i].Serializer = newFilteringDecoder(n.kind, list[i].Serializer)
+			d := newFilteringDecoder(n.kind, list[i].Serializer)
+			stream := *list[i].StreamSerializer
+			stream.Serializer = watchEventDecoder{stream.Serializer, d}
+			list[i].Serializer, list[i].StreamSerializer = d, &stream
 		}
 	}
 	return list

@@ -93,7 +93,7 @@ func filled(kind api.KindInfo) metav1.Object {
 	o, next := kind.NewObject(), 0
 	fillAll(reflect.ValueOf(o).Elem(), &next)
 	if p, is := o.(*corev1.Pod); is {
-		p.Annotations["sidecar.istio.io/inject"] = "true"
+		p.Annotations["policy.istio.io/check"] = "enable"
 		p.Status.Conditions[1].Type = corev1.PodReady
 	}
 	return o
@@ -114,7 +114,7 @@ func TestFilteredFieldsAreNotUsed(t *testing.T) {
 			data := encoded(t, o.(runtime.Object), version, kind.Kind.Name())
 			d := newFilteringDecoder(kind, protobufSerializer())
 
-			short, err := d.filter(data)
+			short, err := d.appendFiltered(nil, data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,6 +185,63 @@ func TestOtherMessagesAreNotFiltered(t *testing.T) {
 	data := encoded(t, filled(kind).(runtime.Object), corev1.SchemeGroupVersion, "Pod")
 	for _, n := range []int{0, 3, 4, 20, len(data) / 2, len(data) - 1} {
 		if o, _, err := d.Decode(data[:n], nil, nil); err == nil {
+			t.Errorf("%d of %d bytes were decoded: %v", n, len(data), o)
+		}
+	}
+}
+
+// TestWatchEventsAreFiltered checks that the object of a watch event has only the fields that are
+// used, as one of a list, that an event with a Status is complete, and that malformed events are
+// errors of the serializer.
+func TestWatchEventsAreFiltered(t *testing.T) {
+	t.Parallel()
+	kind, _ := api.Info(api.Pod)
+	raw := protobuf.NewRawSerializer(scheme.Scheme, scheme.Scheme)
+	objects := newFilteringDecoder(kind, protobufSerializer())
+	d := watchEventDecoder{raw, objects}
+	encodedEvent := func(name string, object []byte) []byte {
+		t.Helper()
+		data, err := (&metav1.WatchEvent{Type: name, Object: runtime.RawExtension{Raw: object}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	decode := func(data []byte) (metav1.WatchEvent, runtime.Object) {
+		t.Helper()
+		var event metav1.WatchEvent
+		if o, _, err := d.Decode(data, nil, &event); err != nil || o != &event {
+			t.Fatalf("%v, %v", o, err)
+		}
+		o, _, err := objects.Decode(event.Object.Raw, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return event, o
+	}
+
+	pod := encoded(t, filled(kind).(runtime.Object), corev1.SchemeGroupVersion, "Pod")
+	data := encodedEvent("ADDED", pod)
+	event, got := decode(data)
+	want, _, err := objects.Decode(pod, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || event.Type != "ADDED" {
+		t.Errorf("event %q (-list +watch):\n%s", event.Type, diff)
+	}
+	if len(event.Object.Raw) > len(pod)/10 {
+		t.Errorf("%d of %d bytes of the pod are left", len(event.Object.Raw), len(pod))
+	}
+
+	status := &metav1.Status{Message: "too old", Code: 410, Reason: metav1.StatusReasonExpired}
+	event, got = decode(encodedEvent("ERROR", encoded(t, status, schema.GroupVersion{Version: "v1"}, "Status")))
+	if s, ok := got.(*metav1.Status); !ok || event.Type != "ERROR" || s.Message != "too old" || s.Code != 410 {
+		t.Errorf("event %q with a status: %v", event.Type, got)
+	}
+
+	for _, n := range []int{0, 3, len(data) / 2, len(data) - 1} {
+		if o, _, err := d.Decode(data[:n], nil, new(metav1.WatchEvent)); err == nil {
 			t.Errorf("%d of %d bytes were decoded: %v", n, len(data), o)
 		}
 	}
