@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
 // authzCommand returns the command "authz" with its subcommand "check", which lists the
@@ -102,10 +102,6 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 	return x
 }
 
-// rulePattern matches the names of rules in RBAC filters; the names of CUSTOM policies have a
-// prefix, and a suffix if their provider cannot be used.
-const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`
-
 // policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by
 // action, namespace and name. Rules whose names have another form are left out; a prefix in the
 // name marks CUSTOM policies. Rules counts each rule once, even if several filters have it. A
@@ -113,21 +109,20 @@ const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\](?:-deny-due-to
 func (d *dump) policies() []describe.Policy {
 	type key struct{ namespace, name string }
 	found, rules := map[key]describe.Policy{}, map[key]map[string]bool{}
-	name := regexp.MustCompile(rulePattern)
 	add := func(action string, dryRun bool, policies map[string]any) {
-		for rule := range policies {
-			m := name.FindStringSubmatch(rule)
-			if m == nil {
+		for name := range policies {
+			rule, ok := explain.ParsePolicyName(name)
+			if !ok {
 				continue
 			}
-			k, action, dryRun := key{m[2], m[3]}, action, dryRun
-			if m[1] != "" {
+			k, action, dryRun := key{rule.Namespace, rule.Name}, action, dryRun
+			if rule.Custom {
 				action, dryRun = "CUSTOM", false
 			}
 			if rules[k] == nil {
 				rules[k] = map[string]bool{}
 			}
-			rules[k][m[4]] = true
+			rules[k][rule.Index] = true
 			found[k] = describe.Policy{Namespace: k.namespace, Name: k.name, Action: action, Rules: len(rules[k]),
 				DryRun: dryRun}
 		}

@@ -69,19 +69,38 @@ func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 	return allOf([]func() (finding, error){who, what}, func(f func() (finding, error)) (finding, error) { return f() })
 }
 
-// policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy.
-var policyName = regexp.MustCompile(`^(?:istio-ext-authz-.*)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`)
+// policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy. Those of
+// CUSTOM policies have a prefix, and a suffix if their provider cannot be used.
+var policyName = regexp.MustCompile(
+	`^(istio-ext-authz-.*)?ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`)
+
+// PolicyRule is the rule of an AuthorizationPolicy that a policy in an RBAC filter was made from.
+type PolicyRule struct {
+	Namespace, Name string // of the AuthorizationPolicy
+	Index           string // in spec.rules
+	Custom          bool   // the action is CUSTOM
+}
+
+// ParsePolicyName returns the rule that an Envoy policy was made from, which its name contains. ok
+// is false if the name has another format.
+func ParsePolicyName(name string) (rule PolicyRule, ok bool) {
+	m := policyName.FindStringSubmatch(name)
+	if m == nil {
+		return PolicyRule{}, false
+	}
+	return PolicyRule{Namespace: m[2], Name: m[3], Index: m[4], Custom: m[1] != ""}, true
+}
 
 // policyObject returns the AuthorizationPolicy rule that produced the policy of a name. The second
 // result is false if the name has another format.
 func policyObject(name string) (Object, bool) {
-	m := policyName.FindStringSubmatch(name)
-	if m == nil {
+	r, ok := ParsePolicyName(name)
+	if !ok {
 		return Object{}, false
 	}
 	return Object{
-		config.Key{Kind: api.AuthorizationPolicy, Namespace: m[1], Name: m[2]},
-		"spec.rules[" + m[3] + "]",
+		config.Key{Kind: api.AuthorizationPolicy, Namespace: r.Namespace, Name: r.Name},
+		"spec.rules[" + r.Index + "]",
 	}, true
 }
 
