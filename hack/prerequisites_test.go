@@ -13,7 +13,7 @@ import (
 // machine is a PATH of a fresh machine: Go, Python with pip, and the programs that everyday tests need.
 type machine struct {
 	dir string
-	// installed is the file to which apt-get writes its arguments.
+	// installed is the file to which apt-get and dnf write their arguments.
 	installed string
 }
 
@@ -46,6 +46,23 @@ func (m machine) add(t *testing.T, name, script string) {
 	if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
+}
+
+// remove removes programs from the PATH.
+func (m machine) remove(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(m.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// useDNF replaces apt-get by a dnf that installs nothing.
+func (m machine) useDNF(t *testing.T) {
+	t.Helper()
+	m.remove(t, "apt-get")
+	m.add(t, "dnf", `echo "$@" >>`+m.installed)
 }
 
 // python puts a Python in the PATH that lacks something: "no venv", "old" or "".
@@ -85,6 +102,16 @@ func TestPrerequisites(t *testing.T) {
 		{name: "user", uid: "1000", want: []string{missing, "the tests that need them are skipped"}},
 		{name: "user in CI", uid: "1000", ci: "true", want: []string{missing}, code: 1},
 		{name: "root", uid: "0", want: []string{missing, "the tests that need them are skipped"}},
+		{name: "root without programs of everyday tests", uid: "0", change: func(t *testing.T, m machine) {
+			m.remove(t, "curl", "nsenter")
+		}, want: []string{"installing with apt-get: curl util-linux", "missing: curl util-linux"}, installed: "curl util-linux"},
+		{name: "user without programs of everyday tests", uid: "1000", change: func(t *testing.T, m machine) {
+			m.remove(t, "curl", "nsenter")
+		}, want: []string{"missing: curl util-linux", "the tests that need them are skipped"}},
+		{name: "root with dnf", uid: "0", ci: "true", change: func(t *testing.T, m machine) {
+			m.useDNF(t)
+			m.remove(t, "curl")
+		}, want: []string{"installing with dnf: curl"}, code: 1, installed: "curl chromium npm python3-libs"},
 		{name: "root in CI", uid: "0", ci: "true", want: []string{missing}, code: 1, installed: "chromium npm python3-venv"},
 		{name: "all", uid: "1000", ci: "true", change: func(t *testing.T, m machine) {
 			m.add(t, "chromium", "")
@@ -119,7 +146,7 @@ func TestPrerequisites(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(installed); (got == "") != (c.installed == "") || !strings.Contains(got, c.installed) {
-				t.Errorf("apt-get was called with %q, want the packages %q", got, c.installed)
+				t.Errorf("the package manager was called with %q, want the packages %q", got, c.installed)
 			}
 		})
 	}

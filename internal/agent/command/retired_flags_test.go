@@ -2,11 +2,14 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent"
 )
@@ -48,6 +51,50 @@ func TestRetiredFlagsWarn(t *testing.T) {
 			_, warnings, err := effective(t, good(), test.flag)
 			if err != nil || !strings.Contains(warnings, test.want) || strings.Contains(warnings, "unknown flag") {
 				t.Errorf("warnings %q, %v; want %q", warnings, err, test.want)
+			}
+		})
+	}
+}
+
+// TestRetiredFlagsSetFields tests that each retired flag that has a successor sets its field of
+// ProxyConfig.
+func TestRetiredFlagsSetFields(t *testing.T) {
+	for _, test := range []struct {
+		flag, want string
+		get        func(*meshconfig.ProxyConfig) any
+	}{
+		{"--binaryPath /opt/envoy", "/opt/envoy", func(c *meshconfig.ProxyConfig) any { return c.GetBinaryPath() }},
+		{"--configPath etc/old", "etc/old", func(c *meshconfig.ProxyConfig) any { return c.GetConfigPath() }},
+		{"--drainDuration=45s", "45s", func(c *meshconfig.ProxyConfig) any { return c.GetDrainDuration().AsDuration() }},
+		{"--proxyAdminPort 15999", "15999", func(c *meshconfig.ProxyConfig) any { return c.GetProxyAdminPort() }},
+		{
+			"--controlPlaneAuthPolicy NONE", "NONE",
+			func(c *meshconfig.ProxyConfig) any { return c.GetControlPlaneAuthPolicy() },
+		},
+		{
+			"--controlPlaneAuthPolicy MUTUAL_TLS", "MUTUAL_TLS",
+			func(c *meshconfig.ProxyConfig) any { return c.GetControlPlaneAuthPolicy() },
+		},
+		{
+			"--statsdUdpAddress 192.0.2.1:9125", "192.0.2.1:9125",
+			func(c *meshconfig.ProxyConfig) any { return c.GetStatsdUdpAddress() },
+		},
+		{
+			"--discoveryAddress pilot:26000", "pilot:26000",
+			func(c *meshconfig.ProxyConfig) any { return c.GetDiscoveryAddress() },
+		},
+		{
+			"--zipkinAddress zipkin:9411", "zipkin:9411",
+			func(c *meshconfig.ProxyConfig) any { return c.GetTracing().GetZipkin().GetAddress() },
+		},
+	} {
+		t.Run(test.flag, func(t *testing.T) {
+			o, _, err := effective(t, good(), test.flag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(test.get(o.Config)); got != test.want {
+				t.Errorf("the field is %q, want %q", got, test.want)
 			}
 		})
 	}
