@@ -113,3 +113,63 @@ spec: {gatewayClassName: `+class+`, addresses: [{value: 192.0.2.1}], listeners: 
 		}
 	}
 }
+
+// TestSetsOfRemoteGateways checks that a ListenerSet of a Gateway of istio-remote is refused, also
+// when the Gateway changes from another class, and has no status while the class is of another
+// controller.
+func TestSetsOfRemoteGateways(t *testing.T) {
+	t.Parallel()
+	const set = `
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: more}
+spec: {parentRef: {name: edge}, listeners: [{name: http, port: 81, protocol: HTTP}]}
+---
+kind: GatewayClass
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: foreign}
+spec: {controllerName: example.com/controller}
+`
+	more := config.Key{Kind: api.ListenerSet, Namespace: "default", Name: "more"}
+	c := gatewayapi.New(gatewayapi.Options{Deploys: true})
+	problems := map[string][]config.Problem{}
+	for _, step := range []struct{ class, accepted string }{
+		{"foreign", ""}, {"istio-remote", "NotAllowed"}, {"foreign", ""}, {"istio", "Accepted"}, {"istio-remote", "NotAllowed"},
+	} {
+		batch := inputs(t, []byte(`
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge}
+spec: {gatewayClassName: `+step.class+`, allowedListeners: {namespaces: {from: All}}, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`+set))
+		for _, e := range c.Convert(append(batch, mesh.Event{Op: mesh.Synced})) {
+			if e.Problems != nil {
+				problems[e.Problems.Scope] = e.Problems.List
+			}
+		}
+		accepted := ""
+		if s := c.Statuses().Get(more); s != nil {
+			value := s.Value.(*gatewayv1.ListenerSetStatus)
+			accepted = value.Conditions[0].Reason
+			if refused := step.class == "istio-remote"; refused && (len(value.Listeners) > 0 ||
+				value.Conditions[0].Status != metav1.ConditionFalse || value.Conditions[1].Status != metav1.ConditionFalse) {
+				t.Errorf("%s: the status is %+v", step.class, value)
+			}
+		}
+		if accepted != step.accepted {
+			t.Errorf("%s: the ListenerSet is %q, want %q", step.class, accepted, step.accepted)
+		}
+		var found []string
+		for _, list := range problems {
+			for _, p := range list {
+				if p.Key == more {
+					found = append(found, p.Reason)
+				}
+			}
+		}
+		if wrong := step.class == "istio-remote"; (len(found) == 1) != wrong {
+			t.Errorf("%s: the problems are %q", step.class, found)
+		}
+	}
+}

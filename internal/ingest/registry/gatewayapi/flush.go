@@ -81,6 +81,10 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 		}
 		for s := range c.indexes.sets.Values(n) {
 			c.markRoutesOf(setKey(s))
+		}
+	}
+	if !alike || now == nil {
+		for s := range c.indexes.sets.Values(n) {
 			c.dirty.lone[s] = struct{}{}
 		}
 	}
@@ -282,47 +286,6 @@ func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
 	}
 	return []config.Problem{newProblem(object, "", config.Warning,
 		verdict{message: "spec.gatewayClassName: GatewayClass " + class + " does not exist"})}
-}
-
-// flushLoneSets deletes the statuses of the marked ListenerSets, which have no Gateway of this
-// controller, and emits their Problems (parentProblems). If reading one panics, only the Problem of
-// that is emitted. Then it clears the marks.
-func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
-	for _, n := range sortedNames(c.dirty.lone) {
-		k := setKey(n)
-		object := c.objects.all[k]
-		var problems []config.Problem
-		var read bool
-		out, read = c.guard.Try(out, registry.Report, k, registry.OriginOf(object), func() {
-			problems = c.parentProblems(object)
-		})
-		if !read {
-			continue
-		}
-		c.pending.setStatus(k, nil)
-		out = c.emitted.problems.Emit(out, k, problems)
-	}
-	clear(c.dirty.lone)
-	return out
-}
-
-// parentProblems returns a Problem if the parent of a ListenerSet does not exist or is no Gateway.
-// It returns nil if object is nil.
-func (c *Converter) parentProblems(object *config.Config) []config.Problem {
-	set := specOf[*gatewayv1.ListenerSet](object)
-	if set == nil {
-		return nil
-	}
-	var fault string
-	switch parent := parentGateway(set); {
-	case parent == name{}:
-		fault = "only Gateways are parents of ListenerSets"
-	case c.objects.all[gatewayKey(parent)] == nil:
-		fault = "Gateway " + parent.String() + " does not exist"
-	default:
-		return nil
-	}
-	return []config.Problem{newProblem(object, "", config.Warning, verdict{message: "spec.parentRef: " + fault})}
 }
 
 // problems returns the Problems of the Gateway or ListenerSet with key k, or nil if there are none.

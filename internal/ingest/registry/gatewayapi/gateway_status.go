@@ -201,10 +201,25 @@ func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 		passed = string(gatewayv1.ListenerSetReasonListenersNotValid)
 		message = fmt.Sprintf("%d of %d listeners are not valid", total-valid, total)
 	}
+	out.Conditions = setConditions(generation, passed, message, v)
+	return &Status{Generation: generation, Value: out}
+}
+
+// refusedSetStatus returns the status of a ListenerSet that is neither accepted nor programmed, by
+// a failed verdict.
+func refusedSetStatus(generation int64, refused verdict) *Status {
+	return &Status{
+		Generation: generation,
+		Value:      &gatewayv1.ListenerSetStatus{Conditions: setConditions(generation, "", "", refused)},
+	}
+}
+
+// setConditions returns the conditions Accepted and Programmed of a ListenerSet by a verdict. If
+// that passes, Accepted has the reason and message.
+func setConditions(generation int64, reason, message string, v verdict) []metav1.Condition {
 	list := conditionList{generation: generation}
-	list.add(string(gatewayv1.ListenerSetConditionAccepted), passed, message, v)
+	list.add(string(gatewayv1.ListenerSetConditionAccepted), reason, message, v)
 	list.add(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed),
 		"The ListenerSet is served", v)
-	out.Conditions = list.list
-	return &Status{Generation: generation, Value: out}
+	return list.list
 }
