@@ -11,8 +11,8 @@ import (
 )
 
 // interner makes objects share the memory of texts that many objects of a cluster have in common,
-// such as labels and names of nodes. Decoding makes a copy for each object, and together they would
-// be a sixth of the memory of the control plane. It can be used by several goroutines at a time.
+// such as labels and names of nodes, because decoding makes a copy for each object. It can be used
+// by several goroutines at a time.
 type interner struct {
 	mu     sync.Mutex
 	labels map[string]string // of the previous object
