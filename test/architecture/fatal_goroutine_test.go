@@ -17,7 +17,7 @@ import (
 //
 // The search is syntactic. A call is resolved by its name: in the same package, or in the imported package of this module. A
 // method is resolved by the type with which its variable is declared, also if that type embeds a *testing.T. Another goroutine
-// is a go statement, a method named Go, an HTTP handler, and the argument of a function that itself calls its argument on
+// is a go statement, a method or function named Go or AfterFunc, an HTTP handler, and the argument of a function that itself calls its argument on
 // another goroutine. go vet finds only the first of these, and only direct calls.
 func TestFatalStaysOnTestGoroutine(t *testing.T) {
 	tree := parseTests(t, "../..")
@@ -86,7 +86,7 @@ func (tree *testTree) elsewhere(fn *testFunction) []ast.Node {
 		case *ast.CallExpr:
 			callees := tree.callees(fn, x)
 			for i, a := range x.Args {
-				if calledName(x) == "Go" || slices.ContainsFunc(callees, func(f *testFunction) bool { return f.spawned[i] }) {
+				if callsElsewhere(x) || slices.ContainsFunc(callees, func(f *testFunction) bool { return f.spawned[i] }) {
 					list = append(list, fn.calls(a)...)
 				}
 			}
@@ -267,9 +267,9 @@ func hasOwnTest(f *ast.FuncType) bool {
 	return false
 }
 
-func calledName(call *ast.CallExpr) string {
-	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
-		return s.Sel.Name
-	}
-	return ""
+// callsElsewhere reports whether a function calls its argument on another goroutine, by its name:
+// those of groups, and of packages time and context.
+func callsElsewhere(call *ast.CallExpr) bool {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (s.Sel.Name == "Go" || s.Sel.Name == "AfterFunc")
 }

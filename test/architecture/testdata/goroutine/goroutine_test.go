@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 )
 
 // check may end its goroutine.
@@ -145,4 +146,11 @@ func TestValuesOfFunctions(t *testing.T) {
 	group.Go(l.create) // want
 	_ = do(func() error { return nil })
 	group.Wait()
+}
+
+func TestTimers(t *testing.T) {
+	defer time.AfterFunc(time.Minute, func() {
+		t.Fatal("too late") // want
+	}).Stop()
+	defer time.AfterFunc(time.Minute, func() { t.Error("allowed") }).Stop()
 }
