@@ -238,12 +238,11 @@ func TestOutputIsBounded(t *testing.T) {
 }
 
 func TestResourceAttributes(t *testing.T) {
+	provider := &meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider{
+		ServiceAttributeEnrichment: meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS,
+	}
 	m := &meshconfig.MeshConfig{ExtensionProviders: []*meshconfig.MeshConfig_ExtensionProvider{{
-		Provider: &meshconfig.MeshConfig_ExtensionProvider_Opentelemetry{
-			Opentelemetry: &meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider{
-				ServiceAttributeEnrichment: meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS,
-			},
-		},
+		Provider: &meshconfig.MeshConfig_ExtensionProvider_Opentelemetry{Opentelemetry: provider},
 	}}}
 	one := []corev1.Container{{Name: "c", Image: "registry:5000/web:1.21@sha256:abc"}}
 	for _, c := range []struct {
@@ -263,5 +262,9 @@ func TestResourceAttributes(t *testing.T) {
 	}
 	if got := otelResourceAttributes(&meshconfig.MeshConfig{}, nil, nil, "ns", one); got != "" {
 		t.Errorf("no value is requested, got %q", got)
+	}
+	provider.ServiceAttributeEnrichment = meshconfig.MeshConfig_ExtensionProvider_ISTIO_CANONICAL
+	if got := otelResourceAttributes(m, nil, nil, "ns", one); got != "" {
+		t.Errorf("a provider with Istio's own attributes: got %q", got)
 	}
 }
