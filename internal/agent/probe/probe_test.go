@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,8 +202,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestMonitor tests that each change of health is reported once, after the configured number of
-// results.
+// TestMonitor tests that probes are sent at the configured times, and that each change of health is
+// reported once, after the configured number of results.
 func TestMonitor(t *testing.T) {
 	timed, err := ParseReadinessProbe(&networking.ReadinessProbe{
 		InitialDelaySeconds: 3, PeriodSeconds: 4, TimeoutSeconds: 5, HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Port: 1}},
@@ -210,6 +211,23 @@ func TestMonitor(t *testing.T) {
 	if err != nil || timed.Delay != 3*time.Second || timed.Period != 4*time.Second || timed.Probe.Timeout != 5*time.Second {
 		t.Errorf("initialDelaySeconds, periodSeconds, timeoutSeconds: %+v, %v", timed, err)
 	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		start, times := time.Now(), []time.Duration(nil)
+		timed.OnChange, timed.Log = func(string) {}, slog.New(slog.DiscardHandler)
+		timed.CheckProxy = func(context.Context) error {
+			if times = append(times, time.Since(start)); len(times) == 3 {
+				cancel()
+			}
+			return errors.New("not ready")
+		}
+		if err := timed.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := []time.Duration{3 * time.Second, 7 * time.Second, 11 * time.Second}; !cmp.Equal(times, want) {
+			t.Errorf("probes after %v, want %v", times, want)
+		}
+	})
 	m, err := ParseReadinessProbe(&networking.ReadinessProbe{
 		SuccessThreshold: 2, FailureThreshold: 3, HealthCheckMethod: &networking.ReadinessProbe_Exec{Exec: &networking.ExecHealthCheckConfig{Command: []string{"true"}}},
 	})
@@ -274,11 +292,21 @@ func TestReadiness(t *testing.T) {
 		probe *networking.ReadinessProbe
 		want  string // of the error, "" for healthy, or "!" and that of the configuration
 	}{
-		"http":         {httpGet("ok"), ""},
-		"http, ill":    {httpGet("/ill"), "503"},
-		"https":        {withScheme("HTTPS"), ""},
-		"not https":    {withScheme("HTTP"), "400"},
-		"tcp":          {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Host: "127.0.0.1", Port: uint32(app.port)}}}, ""},
+		"http":      {httpGet("ok"), ""},
+		"http, ill": {httpGet("/ill"), "503"},
+		"https":     {withScheme("HTTPS"), ""},
+		"not https": {withScheme("HTTP"), "400"},
+		"tcp":       {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Host: "127.0.0.1", Port: uint32(app.port)}}}, ""},
+		"http, another address": {
+			&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_HttpGet{HttpGet: &networking.HTTPHealthCheckConfig{
+				Host: "127.0.0.2", Path: "ok", Port: uint32(app.port),
+			}}}, fmt.Sprintf("dial tcp 127.0.0.2:%d: ", app.port),
+		},
+		"tcp, another address": {
+			&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{
+				Host: "127.0.0.2", Port: uint32(app.port),
+			}}}, fmt.Sprintf("dial tcp 127.0.0.2:%d: ", app.port),
+		},
 		"grpc":         {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_Grpc{Grpc: &networking.GrpcHealthCheckConfig{Service: "well", Port: uint32(rpc)}}}, ""},
 		"grpc, ill":    {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_Grpc{Grpc: &networking.GrpcHealthCheckConfig{Service: "ill", Port: uint32(rpc)}}}, "NOT_SERVING"},
 		"exec":         {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_Exec{Exec: &networking.ExecHealthCheckConfig{Command: []string{"sh", "-c", "echo no room; exit 3"}}}}, "exit status 3: no room"},
