@@ -99,6 +99,14 @@ func TestTLS(t *testing.T) {
 		"another is revoked":    {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), CaCrl: other.revoke(42)}},
 		"mutual":                {mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: clientCert, PrivateKey: clientKey}},
 		"a strange client":      {mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: strangeCert, PrivateKey: strangeKey}, refused: "cannot be read"},
+		"key of another": {
+			mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: clientCert, PrivateKey: strangeKey},
+			refused: "private key does not match",
+		},
+		"certificate of another": {
+			mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: strangeCert, PrivateKey: clientKey},
+			refused: "private key does not match",
+		},
 		"no client certificate": {mutual: true, tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem")}, refused: "cannot be read"},
 		"istio mutual":          {mutual: true, tls: &settings{Mode: networking.ClientTLSSettings_ISTIO_MUTUAL}},
 		"plain text":            {refused: "cannot be read"},
