@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -178,7 +179,7 @@ spec:
 }
 
 // TestOverlays: ConfigMaps of the class and of the Gateway are applied and followed. What no overlay requests any
-// more is deleted. A missing or invalid ConfigMap changes nothing.
+// more is deleted. A missing or invalid ConfigMap, or a reference to anything else, changes nothing.
 func TestOverlays(t *testing.T) {
 	l := newLab(t, "")
 	const reference = `
@@ -189,11 +190,10 @@ spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
 `
 	l.gateway(reference, func(s *Spec) { s.Class = l.namespace })
+	const failure = "deploying the gateway failed, retrying"
 	serving.Eventually(t, patience, "a failure", func() error {
-		l.log.mu.Lock()
-		defer l.log.mu.Unlock()
-		if l.log.messages["deploying the gateway failed, retrying"] != 1 {
-			return fmt.Errorf("messages %v", l.log.messages)
+		if n := l.log.count(failure); n != 1 {
+			return fmt.Errorf("%d failures", n)
 		}
 		return nil
 	})
@@ -224,6 +224,19 @@ data: {deployment: "spec: {replicas: 9, minReadySeconds: 7}"}
 	l.await("Deployment", "web-istio", expect(7, "spec", "minReadySeconds"))
 	l.await("Deployment", "web-istio", expect(2, "spec", "replicas"))
 
+	t.Log("Parameters of the class are above its defaults and below those of the Gateway.")
+	l.apply(configMapResource(), fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: class, namespace: %s}
+data: {deployment: "spec: {replicas: 8, minReadySeconds: 6}"}
+`, l.system))
+	l.gateway(reference, func(s *Spec) {
+		s.Class, s.ClassParameters = l.namespace, &types.NamespacedName{Namespace: l.system, Name: "class"}
+	})
+	l.await("Deployment", "web-istio", expect(6, "spec", "minReadySeconds"))
+	l.await("Deployment", "web-istio", expect(2, "spec", "replicas"))
+
 	t.Log("An overlay is removed.")
 	l.apply(configMapResource(), `
 apiVersion: v1
@@ -240,6 +253,22 @@ data: {deployment: "spec: {replicas: 5}"}
 			return nil
 		})
 	}
+	t.Log("Parameters of another group or kind are refused, although a ConfigMap has their name.")
+	for name, kind := range map[string]string{"group": "group: example.com, kind: ConfigMap", "kind": `group: "", kind: Secret`} {
+		failures := l.log.count(failure)
+		other := strings.Replace(reference, `group: "", kind: ConfigMap`, kind, 1)
+		l.gateway(strings.Replace(other, "name: web", "name: "+name, 1))
+		serving.Eventually(t, patience, "a failure for another "+name, func() error {
+			if l.log.count(failure) == failures {
+				return errors.New("no failure")
+			}
+			return nil
+		})
+		if _, err := l.read("Deployment", name+"-istio"); !apierrors.IsNotFound(err) {
+			t.Errorf("a Deployment with parameters of another %s: %v", name, err)
+		}
+	}
+
 	t.Log("An invalid overlay changes nothing.")
 	l.unchanged("after an invalid overlay", func() {
 		l.apply(configMapResource(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: parameters}, data: {deployments: x}}")

@@ -66,6 +66,13 @@ func (h *logged) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// count returns the number of records with a message.
+func (h *logged) count(message string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.messages[message]
+}
+
 func newLab(t *testing.T, revision string) *lab {
 	t.Helper()
 	longtest.Test(t)
