@@ -130,6 +130,38 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
+// TestClassParameters tests that the parametersRef of a class is used only if it names a ConfigMap and its
+// namespace.
+func TestClassParameters(t *testing.T) {
+	for parametersRef, want := range map[string]types.NamespacedName{
+		`{group: "", kind: ConfigMap, name: defaults, namespace: mesh-system}`:          {Namespace: "mesh-system", Name: "defaults"},
+		`{group: "", kind: ConfigMap, name: large, namespace: mesh-system}`:             {Namespace: "mesh-system", Name: "large"},
+		`{group: "", kind: ConfigMap, name: defaults, namespace: infra}`:                {Namespace: "infra", Name: "defaults"},
+		`{group: "", kind: ConfigMap, name: defaults}`:                                  {},
+		`{group: "", kind: Secret, name: defaults, namespace: mesh-system}`:             {},
+		`{group: example.com, kind: ConfigMap, name: defaults, namespace: mesh-system}`: {},
+	} {
+		list, err := fixture.Decode([]byte(`
+kind: GatewayClass
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: ours}
+spec: {controllerName: istio.io/gateway-controller, parametersRef: ` + parametersRef + `}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge, namespace: shop}
+spec: {gatewayClassName: ours, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := specOf(&gatewayapi.Deployment{Class: "ours", ClassObject: list[0], Gateway: list[1]})
+		if got := s.ClassParameters; (got != nil) != (want.Name != "") || got != nil && *got != want {
+			t.Errorf("%s: the parameters are %v, want %v", parametersRef, got, want)
+		}
+	}
+}
+
 func TestDesiredStatuses(t *testing.T) {
 	d := newController(t).desiredStatuses()
 	edge := config.Key{Kind: api.KubernetesGateway, Namespace: "shop", Name: "edge"}
