@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -68,7 +69,7 @@ func signs(t *testing.T, client kubernetes.Interface, name string, by *pki.Pair)
 }
 
 // TestRegistrationAuthority: Kubernetes signs the certificates of workloads and of the control
-// plane.
+// plane. A root is trusted only for the signers that its entry lists.
 func TestRegistrationAuthority(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
@@ -88,6 +89,7 @@ func TestRegistrationAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	signs(t, client, "mesh.example.com/workloads", root)
+	signs(t, client, "mesh.example.com/others", root)
 	l := inClusterWith(t, c, control, map[string]string{".mesh": string(mesh)}, func(o *Options) {
 		o.Authority.External, o.Authority.SignerDomain, o.Authority.ExternalRoot = "ISTIOD_RA_KUBERNETES_API", "mesh.example.com", file
 		o.Authority.CertProvider = "k8s.io/mesh.example.com/workloads"
@@ -101,26 +103,31 @@ func TestRegistrationAuthority(t *testing.T) {
 		return conn.Close()
 	})
 	ctx := bearing(t.Context(), c.Token(t, shop, "web", "istio-ca"))
-	signer := &structpb.Struct{Fields: map[string]*structpb.Value{"CertSigner": structpb.NewStringValue("workloads")}}
-	ask := func(path string) (*tls.Certificate, error) {
+	ask := func(signer, path string) (*tls.Certificate, error) {
 		key := pki.NewKey()
 		der, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: path}}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l.certificateFor(ctx, nil, key, &security.IstioCertificateRequest{
-			Csr: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), Metadata: signer, ValidityDuration: 3600,
+			Csr:              string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+			Metadata:         &structpb.Struct{Fields: map[string]*structpb.Value{"CertSigner": structpb.NewStringValue(signer)}},
+			ValidityDuration: 3600,
 		})
 	}
-	own, err := ask("/ns/" + shop + "/sa/web")
+	own, err := ask("workloads", "/ns/"+shop+"/sa/web")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := own.Leaf.Verify(x509.VerifyOptions{Roots: l.trust}); err != nil || own.Leaf.URIs[0].Path != "/ns/"+shop+"/sa/web" {
 		t.Errorf("certificate for %v, %v", own.Leaf.URIs, err)
 	}
-	if _, err := ask("/ns/" + shop + "/sa/other"); err == nil {
+	if _, err := ask("workloads", "/ns/"+shop+"/sa/other"); err == nil {
 		t.Error("a request for another identity was forwarded")
+	}
+	const refusal = "signer mesh.example.com/others returned an invalid certificate"
+	if _, err := ask("others", "/ns/"+shop+"/sa/web"); err == nil || !strings.Contains(l.log.String(), refusal) {
+		t.Errorf("a certificate from another signer with the same root: error %v", err)
 	}
 	l.eventually("the root is published", func() error {
 		_, err := client.CoreV1().ConfigMaps(shop).Get(t.Context(), "istio-ca-root-cert", metav1.GetOptions{})
