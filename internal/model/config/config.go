@@ -98,8 +98,10 @@ func New(meta Meta, spec any) (*Config, error) {
 		appendHashed(b, meta.Kind, meta.Annotations)
 		b.Uint64(uint64(meta.Created.Unix()))
 		b.Uint32(uint32(meta.Created.Nanosecond()))
-		b.Bytes(rare)
-		b.Bytes(body)
+		if rare != nil {
+			b.Bytes(rare)
+		}
+		*b = append(*b, body...) // last, so it needs no length
 	})
 	return c, nil
 }
