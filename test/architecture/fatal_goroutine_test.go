@@ -267,8 +267,8 @@ func hasOwnTest(f *ast.FuncType) bool {
 	return false
 }
 
-// callsElsewhere reports whether a function calls its argument on another goroutine, by its name:
-// those of groups, and of packages time and context.
+// callsElsewhere reports whether a call is of a function or method named Go or AfterFunc. In sync,
+// errgroup, time and context, these call their argument on another goroutine.
 func callsElsewhere(call *ast.CallExpr) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && (s.Sel.Name == "Go" || s.Sel.Name == "AfterFunc")

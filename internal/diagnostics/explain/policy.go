@@ -69,8 +69,8 @@ func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 	return allOf([]func() (finding, error){who, what}, func(f func() (finding, error)) (finding, error) { return f() })
 }
 
-// policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy. Those of
-// CUSTOM policies have a prefix, and a suffix if their provider cannot be used.
+// policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy. The name
+// has a prefix if the action is CUSTOM, and a suffix if the CUSTOM provider cannot be used.
 var policyName = regexp.MustCompile(
 	`^(istio-ext-authz-.*)?ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\](?:-deny-due-to-bad-CUSTOM-action)?$`)
 

@@ -18,9 +18,9 @@ type object struct {
 	pod []byte
 }
 
-// newObject returns the object of an event, with the spec of a Pod encoded to save memory. The name,
-// namespace, labels and annotations in the spec must be those of the Config. A Pod that cannot be
-// encoded is kept as it is.
+// newObject returns the object of an event, with the spec of a Pod encoded to save memory. The Pod
+// must have the same name, namespace, labels and annotations as the Config. If encoding fails, the
+// Pod is kept as it is.
 func newObject(e mesh.Event) object {
 	o := object{source: e.Source, config: e.Config}
 	if p, ok := e.Config.Spec.(*corev1.Pod); ok {

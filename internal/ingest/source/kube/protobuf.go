@@ -202,8 +202,8 @@ func (d filteringDecoder) Decode(
 	return d.Serializer.Decode(data, defaults, into) // reports malformed data, and keeps no part of data
 }
 
-// filterBuffers has buffers (*[]byte) for filtered objects. Larger ones than maxFilterBuffer, which
-// are those of lists, are not kept.
+// filterBuffers is a pool of buffers (*[]byte) for filtered objects. Buffers above maxFilterBuffer,
+// which only lists need, are not returned to the pool.
 var filterBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxFilterBuffer = 64 << 10
@@ -238,8 +238,8 @@ type filteringNegotiation struct {
 	kind api.KindInfo
 }
 
-// SupportedMediaTypes returns those of the NegotiatedSerializer, with the decoders of protobuf, and
-// of its watch events, replaced.
+// SupportedMediaTypes returns the media types of the NegotiatedSerializer, with filtering decoders for
+// protobuf objects and watch events.
 func (n filteringNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 	list := slices.Clone(n.NegotiatedSerializer.SupportedMediaTypes())
 	for i := range list {
