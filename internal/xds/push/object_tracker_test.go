@@ -16,6 +16,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
+// collecting delays each push until the clock of the bubble advances, so that a test can look at a
+// change before it is pushed.
+var collecting = push.Options{Debounce: push.Debounce{After: 100 * time.Millisecond}}
+
 // trackEdited returns an ObjectTracker for the state of the edited VirtualService in the newest
 // snapshot.
 func (f *fixture) trackEdited() *push.ObjectTracker {
@@ -104,7 +108,7 @@ func (f *fixture) deleteIfPresent() {
 // proxies, such as one with another Problem: it is reached although nothing is pushed. Beside a
 // change that is not pushed yet it is reached together with that.
 func TestTrackerOfASnapshotWithoutAPush(t *testing.T) {
-	inBubble(t, 3, push.Options{}, func(f *fixture) {
+	inBubble(t, 3, collecting, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		f.mesh.EditRoutes()
 		f.settle()
@@ -133,7 +137,7 @@ func TestTrackerOfASnapshotWithoutAPush(t *testing.T) {
 // TestTrackerNamesProxiesBehind checks which proxies a tracker lists as behind, and the state of
 // their resources.
 func TestTrackerNamesProxiesBehind(t *testing.T) {
-	inBubble(t, 3, push.Options{}, func(f *fixture) {
+	inBubble(t, 3, collecting, func(f *fixture) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.EditRoutes()
 		tracker := f.trackEdited()
