@@ -2,7 +2,9 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -71,7 +73,7 @@ type fetcher struct {
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 	node   *corev3.Node
 	types  map[string]*typeState
-	// err is the first error of a request.
+	// err is the first error of a request that cannot be sent.
 	err error
 }
 
@@ -112,8 +114,8 @@ func (f *fetcher) isWaiting() bool {
 func (f *fetcher) hasAnswer(typeURL string) bool { return f.types[typeURL].answered }
 
 // subscribe sends a subscription of a type to names, nil for all, and marks the type as waiting for
-// a response. It does nothing if the type is subscribed to the same names already. The first error
-// of sending is stored in f.err.
+// a response. It does nothing if the type is subscribed to the same names already. Errors are
+// handled as in send.
 func (f *fetcher) subscribe(typeURL string, names []string) {
 	t := f.types[typeURL]
 	if t == nil {
@@ -127,14 +129,15 @@ func (f *fetcher) subscribe(typeURL string, names []string) {
 }
 
 // send sends the subscription of a type, which acknowledges the last response. Only the first
-// request has the node, so it clears f.node. It stores the first error in f.err.
+// request has the node, so it clears f.node. It stores the first error in f.err, but not io.EOF: the
+// control plane has ended the stream then, and Recv returns its reason.
 func (f *fetcher) send(typeURL string) {
 	t := f.types[typeURL]
 	err := f.stream.Send(&discoveryv3.DiscoveryRequest{
 		Node: f.node, TypeUrl: typeURL, ResourceNames: t.names, VersionInfo: t.version, ResponseNonce: t.nonce,
 	})
 	f.node = nil // only the first request has it
-	if f.err == nil {
+	if f.err == nil && !errors.Is(err, io.EOF) {
 		f.err = err
 	}
 }

@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -99,5 +101,26 @@ func TestFetchWithoutListeners(t *testing.T) {
 	_, err := Fetch(t.Context(), address, &corev3.Node{Id: "sidecar~a"}, idle)
 	if err == nil || !strings.Contains(err.Error(), "read the configuration of sidecar~a from "+address) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// closedStream is a stream on which sending fails.
+type closedStream struct {
+	discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+	err error
+}
+
+func (s closedStream) Send(*discoveryv3.DiscoveryRequest) error { return s.err }
+
+// TestSendToAControlPlaneThatHasRefused keeps the error of a request, except io.EOF: the control
+// plane has refused the proxy before it was sent, and only receiving returns the reason.
+func TestSendToAControlPlaneThatHasRefused(t *testing.T) {
+	broken := errors.New("broken")
+	for sent, want := range map[error]error{io.EOF: nil, broken: broken} {
+		f := &fetcher{stream: closedStream{err: sent}, types: map[string]*typeState{}}
+		f.subscribe(api.ClusterType, nil)
+		if !errors.Is(f.err, want) || !f.isWaiting() {
+			t.Errorf("after %v: error %v, want %v; waits for a response: %v", sent, f.err, want, f.isWaiting())
+		}
 	}
 }

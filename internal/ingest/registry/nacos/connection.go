@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -97,6 +98,9 @@ func (c *connection) setUp(ctx context.Context, namespace string) error {
 		Module: "internal", Tenant: namespace, Version: "meshpilot",
 		Labels: map[string]string{"source": "sdk", "module": "naming", "AppName": "meshpilot"},
 	})
+	if errors.Is(err, io.EOF) {
+		_, err = c.receive()
+	}
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,8 @@ func (c *connection) request(ctx context.Context, kind string, body request) (*r
 	return parseResponse(&out)
 }
 
-// send sends a message in the stream. It returns the error of the stream, with the server's name.
+// send sends a message in the stream. It returns the error of the stream, with the server's name:
+// io.EOF if the server has ended the stream, whose reason receive returns.
 func (c *connection) send(kind string, body any) error {
 	p, err := c.newPayload(kind, body)
 	if err != nil {
@@ -166,12 +171,17 @@ func (c *connection) receive() (*push, error) {
 }
 
 // acknowledge acknowledges a push: a push of type XRequest is answered with an XResponse. The type
-// of x must end in "Request".
+// of x must end in "Request". It does nothing if the server has ended the stream, which receive
+// reports.
 func (c *connection) acknowledge(x *push) error {
 	kind := x.kind[:len(x.kind)-len("Request")] + "Response"
-	return c.send(kind, map[string]any{
+	err := c.send(kind, map[string]any{
 		"requestId": x.ID, "resultCode": codeSuccess, "errorCode": 0, "success": true,
 	})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // describe returns err with the address of the server and without gRPC's code. It returns nil for
