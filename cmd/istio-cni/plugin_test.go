@@ -304,7 +304,7 @@ func TestPodIsNotYetKnown(t *testing.T) {
 	n := newNode(t)
 	n.create("web", nil)
 	args := skelArgs(n.arguments("web", "another-uid"), n.configuration(nil))
-	p := &cni.Plugin{Log: discard(), Out: os.Stdout, ReadTimeout: 200 * time.Millisecond}
+	p := &cni.Plugin{Log: discard(), Out: os.Stdout, ReadTimeout: 2 * time.Second} // several attempts, on a busy machine too
 	err := p.Add(t.Context(), args)
 	if err == nil || !strings.Contains(err.Error(), "another-uid") {
 		t.Errorf("got error %v, want one that names the UID", err)

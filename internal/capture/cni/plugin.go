@@ -156,7 +156,7 @@ func (p *Plugin) podOptions(
 
 // readPod returns the Pod of a call. It retries until ReadTimeout, by default defaultReadTimeout,
 // because the API server's cache may be behind or the server unavailable. Then it returns the error
-// of the last attempt.
+// of the last attempt, or of the one before if there was no time left for the last.
 func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.Pod, error) {
 	patience := p.ReadTimeout
 	if patience == 0 {
@@ -172,6 +172,9 @@ func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.
 		if err == nil {
 			pod, err = getPod(ctx, client, name)
 		}
+		if err != nil && problem != nil && isOver(ctx) {
+			return false, nil // err is only that the time is over
+		}
 		if problem = err; problem != nil {
 			p.Log.Warn("cannot read the Pod, retrying", "pod", name.String(), "error", problem)
 		}
@@ -181,6 +184,12 @@ func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.
 		return nil, problem
 	}
 	return pod, err
+}
+
+// isOver reports whether the context has ended, or its deadline has passed.
+func isOver(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && !time.Now().Before(deadline)
 }
 
 // getPod returns the Pod. It returns an error if it does not exist, or its UID is not the UID in
