@@ -104,15 +104,17 @@ func (p *patch) isAnchored() bool {
 // Check returns the Problems of an EnvoyFilter's patches that do not depend on resources, without
 // Key and Origin; nil if there are none. A patch with an Error is not used.
 func Check(spec *networking.EnvoyFilter) []config.Problem {
-	return parseFilter(config.Key{}, spec).problems
+	return parseFilter(config.Key{}, spec, false).problems
 }
 
 // parseFilter parses all patches of an EnvoyFilter. A patch that can never be applied is nil in the
-// result. The filter has the Problems, except mistakes that validation reports.
-func parseFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
+// result. The filter has the Problems, except mistakes that validation reports. dispensable is set if
+// proxies may do without the EnvoyFilter (config.RequiredAnnotation): then its HTTP filters with
+// config_discovery pass all requests while they have no valid configuration.
+func parseFilter(from config.Key, spec *networking.EnvoyFilter, dispensable bool) *filter {
 	f := new(filter)
 	for i, source := range spec.GetConfigPatches() {
-		r := parser{filter: f, at: fieldOf(i)}
+		r := parser{filter: f, at: fieldOf(i), dispensable: dispensable}
 		p := r.parsePatch(source)
 		if p != nil {
 			p.from, p.index = from, i
@@ -124,8 +126,9 @@ func parseFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
 
 // parser parses one patch.
 type parser struct {
-	filter *filter
-	at     string
+	filter      *filter
+	at          string
+	dispensable bool
 }
 
 // addProblem adds a Problem of the patch to the filter; field is the path in the patch,
@@ -182,6 +185,9 @@ func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool 
 		if err = check(m); err == nil {
 			err = checkConfigured(m)
 		}
+	}
+	if err == nil && r.dispensable {
+		err = setPassingDefault(m)
 	}
 	if err == nil {
 		p.encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(m)

@@ -224,7 +224,7 @@ func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 // parseFilter parses an EnvoyFilter and assigns an ID to each of its patches that can be applied.
 // IDs are unique in p.
 func (p *Pass) parseFilter(c *config.Config) *filter {
-	f := parseFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
+	f := parseFilter(c.Key, config.Spec[*networking.EnvoyFilter](c), c.Annotations[config.RequiredAnnotation] == "false")
 	for _, x := range f.patches {
 		if x != nil {
 			x.id = p.ids.Add(1)

@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -10,6 +11,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -122,6 +124,27 @@ func checkConfigured(m proto.Message) error {
 		return errors.New(
 			"has neither typed_config nor config_discovery, and Envoy no longer looks filters up by name",
 		)
+	}
+	return nil
+}
+
+// setPassingDefault sets the default configuration of an HTTP filter with config_discovery, if it is
+// not set, to a configuration that passes all requests. Envoy uses the default until it has a valid
+// configuration. Without a default it answers all requests with status 500, also between the
+// rejection of a configuration and the listener without the filter. Other messages stay unchanged.
+func setPassingDefault(m proto.Message) error {
+	f, ok := m.(*hcmv3.HttpFilter)
+	if !ok || f.GetConfigDiscovery() == nil || f.GetConfigDiscovery().GetDefaultConfig() != nil {
+		return nil
+	}
+	passing, err := pack(new(rbacv3.RBAC)) // without rules
+	if err != nil {
+		return err
+	}
+	source := f.GetConfigDiscovery()
+	source.DefaultConfig = passing
+	if !slices.Contains(source.GetTypeUrls(), passing.GetTypeUrl()) {
+		source.TypeUrls = append(source.TypeUrls, passing.GetTypeUrl())
 	}
 	return nil
 }

@@ -104,12 +104,14 @@ func TestPoison(t *testing.T) {
 	caller := mesh.NewCaller(m.Workload(poisoned).Node)
 	defer caller.Close()
 
-	refused := 0
+	refused, began := 0, time.Now()
+	var begins []string // when each poison was applied
 	for i, path := range files {
 		if refused == fewPoisons {
 			break
 		}
 		name := fmt.Sprint("poison-", i)
+		begins = append(begins, fmt.Sprintf("%s after %s", filepath.Base(path), time.Since(began).Round(time.Millisecond)))
 		if err := m.Rules.Apply(poison(t, path, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -144,12 +146,44 @@ func TestPoison(t *testing.T) {
 	})
 	heal(t, m, names...)
 	if tally := load.Stop(); tally.Sent == 0 || tally.Failed > 0 {
-		t.Errorf("meanwhile %d of %d requests failed: %v", tally.Failed, tally.Sent, tally.Failures)
+		t.Errorf("meanwhile %d of %d requests failed: %v; poisons: %v; the end of the log of productpage:\n%s",
+			tally.Failed, tally.Sent, tally.Failures, begins, m.Workload(poisoned).App.Tail(20))
 	}
 	for _, r := range refusals(t, m) {
 		if slices.ContainsFunc(r.Names, func(n string) bool { return !strings.HasPrefix(n, poisoned) }) {
 			t.Errorf("proxies that have nothing to do with it refused something: %v: %s", r.Names, r.Message)
 		}
+	}
+}
+
+// poisonedExtension adds a filter with config_discovery whose configuration Envoy rejects, after the
+// listener with the filter. Envoy answers all requests with status 500 while such a filter has no
+// valid configuration.
+const poisonedExtension = "../../../internal/translate/patch/testdata/poison/extension_type.yaml"
+
+// TestPoisonedExtension loses no request while a dispensable EnvoyFilter adds a filter whose
+// configuration is rejected, again and again.
+func TestPoisonedExtension(t *testing.T) {
+	m := bookinfoMesh(t)
+	load := mesh.StartLoad(m.Workload("client").Node, mesh.ProductReviews, 300)
+	for i := range longtest.Rounds(5, 40) {
+		name := fmt.Sprint("extension-", i)
+		if err := m.Rules.Apply(poison(t, poisonedExtension, name)); err != nil {
+			t.Fatal(err)
+		}
+		serving.Eventually(t, settleTime, "the extension is refused", func() error {
+			if list := refusals(t, m); !slices.ContainsFunc(list, func(r refusal) bool { return r.of(name) }) {
+				return fmt.Errorf("refused is %+v", list)
+			}
+			return nil
+		})
+		heal(t, m, name)
+	}
+	if err := m.Rules.Clear(); err != nil {
+		t.Error(err)
+	}
+	if tally := load.Stop(); tally.Sent == 0 || tally.Failed > 0 {
+		t.Errorf("%d of %d requests failed: %v", tally.Failed, tally.Sent, tally.Failures)
 	}
 }
 
