@@ -7,9 +7,9 @@
 // Two kinds of measurement are here. cmd/meshbench runs a real control plane process and a fleet of
 // simulated proxies over real gRPC: workload makes the mesh, feed brings it to the control plane,
 // target runs that, fleet plays the proxies in terms of wire, scenario is the list of steps, report
-// prints the results. The Go benchmarks of this package itself cover parts that span packages, and
-// figures that can only be measured without sockets, with the control plane that inmemory puts
-// together.
+// prints the results. In place of the control plane, replay is a server that only writes its
+// responses. The Go benchmarks of this package itself cover parts that span packages, and figures
+// that can only be measured without sockets, with the control plane that inmemory puts together.
 //
 // cmd/dataplanebench measures the other side: what configuration costs a proxy (package dataplane).
 // Package guard keeps recorded figures from growing.

@@ -53,6 +53,8 @@ func (o Options) Validate() error {
 	switch {
 	case !slices.Contains([]string{FileSource, XDSSource, XDSDeltaSource}, o.Source):
 		return fmt.Errorf("config source %q: want %s, %s or %s", o.Source, FileSource, XDSSource, XDSDeltaSource)
+	case o.Plane.Kind == target.Replay && !o.Delta:
+		return fmt.Errorf("control plane %s: serves only the protocol delta", o.Plane.Kind)
 	case o.Repeat < 1:
 		return fmt.Errorf("repeat %d: want at least 1", o.Repeat)
 	}

@@ -1,8 +1,10 @@
 package target
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -10,11 +12,16 @@ import (
 // Plane is a control plane that can be measured: its kind and its binary.
 type Plane struct{ Kind, Binary string }
 
-// The kinds.
+// The kinds. Replay is a meshpilot behind a server that replays its responses (package replay): the
+// measured process is that server, so its figures are what writing these responses costs at least.
 const (
 	Meshpilot = "meshpilot"
 	Istiod    = "istiod"
+	Replay    = "replay"
 )
+
+// ReplayCommand is the command of meshbench that runs package replay.
+const ReplayCommand = "replay"
 
 // ParsePlane reads "kind=binary", or a binary alone, which is a meshpilot.
 func ParsePlane(text string) (Plane, error) {
@@ -22,8 +29,8 @@ func ParsePlane(text string) (Plane, error) {
 	if !ok {
 		kind, binary = Meshpilot, text
 	}
-	if kind != Meshpilot && kind != Istiod {
-		return Plane{}, fmt.Errorf("control plane %q: want %s=BINARY or %s=BINARY", text, Meshpilot, Istiod)
+	if kind != Meshpilot && kind != Istiod && kind != Replay {
+		return Plane{}, fmt.Errorf("control plane %q: want %s=BINARY, %s=BINARY or %s=BINARY", text, Meshpilot, Istiod, Replay)
 	}
 	if _, err := os.Stat(binary); err != nil {
 		return Plane{}, fmt.Errorf("control plane %q: %w", text, err)
@@ -55,6 +62,37 @@ func (s Settings) HeapURL() string { return "http://" + s.HTTP + "/debug/pprof/h
 
 // MetricsURL is the page with counters.
 func (s Settings) MetricsURL() string { return "http://" + s.Monitoring + "/metrics" }
+
+// command returns the command that starts the control plane. For Replay it is this program's own.
+func (p Plane) command(s Settings) (*exec.Cmd, error) {
+	if p.Kind == Replay {
+		return replayCommand(p.Binary, s)
+	}
+	args, environment, err := p.commandLine(s)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(p.Binary, args...)
+	cmd.Env = append(os.Environ(), environment...)
+	return cmd, nil
+}
+
+// replayCommand writes the settings into a file for package replay.
+func replayCommand(binary string, s Settings) (*exec.Cmd, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(s.Dir, "replay.json")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return nil, fmt.Errorf("write the settings of the replay: %w", err)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command(own, ReplayCommand, binary, file), nil
+}
 
 // commandLine returns arguments and environment of the control plane.
 func (p Plane) commandLine(s Settings) (args, environment []string, err error) {

@@ -39,12 +39,10 @@ func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, e
 	if acceptsConnections(address) {
 		return nil, fmt.Errorf("start %s: another process listens on %s already", p.Kind, address)
 	}
-	args, environment, err := p.commandLine(s)
+	cmd, err := p.command(s)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(p.Binary, args...)
-	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	began := time.Now()

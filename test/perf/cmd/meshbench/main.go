@@ -3,6 +3,7 @@
 //
 //	meshbench run --plane bin/pilot-discovery --size small,medium --json out.json
 //	meshbench pair --a meshpilot=bin/pilot-discovery --b istiod=PATH --size medium
+//	meshbench pair --a bin/pilot-discovery --b replay=bin/pilot-discovery --size medium
 //	meshbench compare A.json B.json
 //	meshbench table FILE...
 package main
@@ -17,7 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshpilot/meshpilot/test/perf/replay"
 	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/target"
 )
 
 func main() {
@@ -54,8 +57,17 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(runCommand(), pairCommand(), compareCommand(), tableCommand())
+	root.AddCommand(runCommand(), pairCommand(), compareCommand(), tableCommand(), replayCommand())
 	return root
+}
+
+// replayCommand is started by target.Plane, in place of the control plane.
+func replayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: target.ReplayCommand + " BINARY SETTINGS", Short: "Replay the responses of a control plane", Args: cobra.ExactArgs(2),
+		Hidden: true,
+		RunE:   func(c *cobra.Command, args []string) error { return replay.Run(c.Context(), args[0], args[1]) },
+	}
 }
 
 func compareCommand() *cobra.Command {

@@ -154,7 +154,7 @@ func runCommand() *cobra.Command {
 	}
 	f.addFlags(c.Flags())
 	c.Flags().
-		StringVar(&plane, "plane", filepath.Join("bin", "pilot-discovery"), "control plane: BINARY, meshpilot=BINARY or istiod=BINARY")
+		StringVar(&plane, "plane", filepath.Join("bin", "pilot-discovery"), "control plane: BINARY, meshpilot=BINARY, istiod=BINARY or replay=BINARY")
 	c.Flags().StringVar(&out, "json", "", "file for the results")
 	return c
 }
