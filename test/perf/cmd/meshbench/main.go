@@ -64,7 +64,9 @@ func rootCommand() *cobra.Command {
 // replayCommand is started by target.Plane, in place of the control plane.
 func replayCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: target.ReplayCommand + " BINARY SETTINGS", Short: "Replay the responses of a control plane", Args: cobra.ExactArgs(2),
+		Use:    target.ReplayCommand + " BINARY SETTINGS",
+		Short:  "Replay the responses of a control plane",
+		Args:   cobra.ExactArgs(2),
 		Hidden: true,
 		RunE:   func(c *cobra.Command, args []string) error { return replay.Run(c.Context(), args[0], args[1]) },
 	}
