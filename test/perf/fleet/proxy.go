@@ -148,9 +148,9 @@ func (p *proxy) connectOnce(ctx context.Context) error {
 func (p *proxy) runStream(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "ClusterID", "Kubernetes"))
 	defer cancel()
-	method := "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+	method := wire.SotWMethod
 	if p.f.options.Delta {
-		method = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+		method = wire.DeltaMethod
 	}
 	st, err := conn.NewStream(
 		ctx,

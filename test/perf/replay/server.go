@@ -19,11 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-// deltaMethod is the only method that a Server serves.
-const deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
-
 const (
-	// The buffers and windows are those of the control plane (internal/xds/server/transport.go).
+	// The sizes of buffers and windows are the same as in internal/xds/server/transport.go.
 	writeBuffer, readBuffer, readBufferTLS = 128 << 10, 32 << 10, 8 << 10
 	window                                 = 64<<10 - 1
 	// upstreamWindow is how much the control plane may send ahead.
@@ -74,8 +71,8 @@ func (s *Server) Stop() {
 
 // serveStream serves the stream of a proxy until it ends. The first stream of a namespace leads.
 func (s *Server) serveStream(_ any, st grpc.ServerStream) error {
-	if method, _ := grpc.MethodFromServerStream(st); method != deltaMethod {
-		return status.Errorf(codes.Unimplemented, "%s: only %s is served", method, deltaMethod)
+	if method, _ := grpc.MethodFromServerStream(st); method != wire.DeltaMethod {
+		return status.Errorf(codes.Unimplemented, "%s: only %s is served", method, wire.DeltaMethod)
 	}
 	var first wire.Frame
 	if err := st.RecvMsg(&first); err != nil {
@@ -138,7 +135,7 @@ func (s *Server) lead(x *member, g *group, first []byte) error {
 			ctx = metadata.AppendToOutgoingContext(ctx, "ClusterID", cluster)
 		}
 	}
-	up, err := s.upstream.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, deltaMethod)
+	up, err := s.upstream.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, wire.DeltaMethod)
 	if err != nil {
 		return err
 	}

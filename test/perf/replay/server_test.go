@@ -17,28 +17,23 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-const (
-	service = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
-	delta   = service + "DeltaAggregatedResources"
-)
-
 // TestFollowers checks that the second proxy of a namespace is sent what the first one is sent, but
 // has no stream to the control plane, and that a proxy of another namespace has one.
 func TestFollowers(t *testing.T) {
 	c := newControlPlane(t)
 	server := startServer(t, c.address)
-	a := connect(t, server, delta)
+	a := connect(t, server, wire.DeltaMethod)
 	a.send(request(node("a", "shop"), wire.CDS, ""))
 	up := c.nextStream()
 	if got := up.receive(); !bytes.Equal(got, request(node("a", "shop"), wire.CDS, "")) {
 		t.Errorf("the control plane received %q", got)
 	}
-	b := connect(t, server, delta)
+	b := connect(t, server, wire.DeltaMethod)
 	b.send(request(node("b", "shop"), wire.CDS, ""))
 	up.send(response(wire.CDS, "1"))
 	a.want(response(wire.CDS, "1"))
 	b.want(response(wire.CDS, "1"))
-	late := connect(t, server, delta)
+	late := connect(t, server, wire.DeltaMethod)
 	late.send(request(node("late", "shop"), wire.CDS, ""))
 	late.want(response(wire.CDS, "1"))
 
@@ -53,7 +48,7 @@ func TestFollowers(t *testing.T) {
 	b.send(request(nil, wire.EDS, ""))
 	b.want(response(wire.EDS, "1"))
 
-	other := connect(t, server, delta)
+	other := connect(t, server, wire.DeltaMethod)
 	other.send(request(node("c", "other"), wire.LDS, ""))
 	second := c.nextStream()
 	second.receive()
@@ -66,19 +61,19 @@ func TestFollowers(t *testing.T) {
 func TestLeaderLeaves(t *testing.T) {
 	c := newControlPlane(t)
 	server := startServer(t, c.address)
-	a := connect(t, server, delta)
+	a := connect(t, server, wire.DeltaMethod)
 	a.send(request(node("a", "shop"), wire.CDS, ""))
 	up := c.nextStream()
 	up.receive()
 	up.send(response(wire.CDS, "1"))
-	b := connect(t, server, delta)
+	b := connect(t, server, wire.DeltaMethod)
 	b.send(request(node("b", "shop"), wire.CDS, ""))
 	b.want(response(wire.CDS, "1"))
 	a.cancel()
 	if err := b.st.RecvMsg(new(wire.Frame)); status.Code(err) != codes.Unavailable {
 		t.Fatalf("after the leader has left: %v, want Unavailable", err)
 	}
-	b = connect(t, server, delta)
+	b = connect(t, server, wire.DeltaMethod)
 	b.send(request(node("b", "shop"), wire.CDS, ""))
 	if got := c.nextStream().receive(); !bytes.Equal(got, request(node("a", "shop"), wire.CDS, "")) {
 		t.Errorf("the control plane received %q, want the node of the first leader", got)
@@ -92,7 +87,7 @@ func TestControlPlaneRefuses(t *testing.T) {
 		return status.Error(codes.PermissionDenied, "not you")
 	}))
 	t.Cleanup(refusing.Stop)
-	x := connect(t, startServer(t, serve(t, refusing)), delta)
+	x := connect(t, startServer(t, serve(t, refusing)), wire.DeltaMethod)
 	x.send(request(node("a", "shop"), wire.CDS, ""))
 	if err := x.st.RecvMsg(new(wire.Frame)); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("%v, want PermissionDenied", err)
@@ -102,7 +97,7 @@ func TestControlPlaneRefuses(t *testing.T) {
 // TestRefusals checks what is refused: other methods, and streams without a namespace.
 func TestRefusals(t *testing.T) {
 	server := startServer(t, newControlPlane(t).address)
-	x := connect(t, server, service+"StreamAggregatedResources")
+	x := connect(t, server, wire.SotWMethod)
 	if err := x.st.RecvMsg(new(wire.Frame)); status.Code(err) != codes.Unimplemented {
 		t.Errorf("state of the world: %v, want Unimplemented", err)
 	}
@@ -111,7 +106,7 @@ func TestRefusals(t *testing.T) {
 		"no namespace": request(wire.AppendString(nil, 1, "sidecar"), wire.CDS, ""),
 		"malformed":    {0xff},
 	} {
-		x := connect(t, server, delta)
+		x := connect(t, server, wire.DeltaMethod)
 		x.send(first)
 		if err := x.st.RecvMsg(new(wire.Frame)); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v, want InvalidArgument", name, err)
