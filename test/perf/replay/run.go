@@ -21,9 +21,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// Run starts the control plane with the settings in a file, as [target.Plane] writes it, but at
-// other addresses, and replays its responses at those of the settings until the context ends. The
-// heap and the metrics at these addresses are those of this process.
+// Run starts the control plane with the settings in a file, which [target.Plane] has written, but on
+// free ports. It serves the control plane's responses at the addresses in the settings until the
+// context ends. The pages for heap and metrics at these addresses show this process.
 func Run(ctx context.Context, binary, settingsFile string) error {
 	text, err := os.ReadFile(settingsFile)
 	if err != nil {
