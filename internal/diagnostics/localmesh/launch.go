@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -233,22 +232,25 @@ func Forward(ctx context.Context, dir, workload, port string, l *net.TCPListener
 	_, err = control.Client{Dir: dir}.Do(ctx, control.Request{
 		Action: actionForward, Node: workload, Args: []string{net.JoinHostPort("127.0.0.1", port)},
 	}, file)
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+	if errors.Is(err, control.ErrEnded) || ctx.Err() != nil {
 		return nil
 	}
 	return explainNotRunning(dir, err)
 }
 
-// explainNotRunning adds the next step to the error of a request to a mesh that does not run. Other
-// errors are unchanged.
+// explainNotRunning adds the next step to the error of a request to a mesh that does not run, or
+// that ended before it answered. Other errors are unchanged.
 func explainNotRunning(dir string, err error) error {
+	ended := errors.Is(err, control.ErrEnded)
 	switch {
-	case !errors.Is(err, control.ErrNotRunning):
+	case !ended && !errors.Is(err, control.ErrNotRunning):
 		return err
 	case isLocked(dir):
 		return fmt.Errorf("the mesh in %s is starting or ending", dir)
 	case hasState(dir):
 		return fmt.Errorf("the mesh in %s was killed: pilotctl mesh down removes its files, pilotctl mesh up starts another one", dir)
+	case ended:
+		return err
 	default:
 		return errors.New("the mesh is not running: pilotctl mesh up starts one")
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -65,7 +64,10 @@ func (c Client) Do(ctx context.Context, request Request, files ...*os.File) (Ans
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := writeFirst(conn, request, files); err != nil {
+	switch err := writeFirst(conn, request, files); {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return Answer{}, fmt.Errorf("%w: %w", ErrEnded, err)
+	case err != nil:
 		return Answer{}, fmt.Errorf("sending a request to the mesh: %w", err)
 	}
 	ended := make(chan struct{})
@@ -113,14 +115,13 @@ func (c Client) readAnswer(ctx context.Context, conn *net.UnixConn) (Answer, err
 	}
 }
 
-// Stop sends a request that ends the mesh, and waits until it has closed the connection. A
-// connection that is closed or reset is no error.
+// Stop sends a request that ends the mesh, and waits until it has closed the connection. ErrEnded is
+// not returned.
 func (c Client) Stop(ctx context.Context, request Request) error {
-	_, err := c.Do(ctx, request)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return nil
+	if _, err := c.Do(ctx, request); !errors.Is(err, ErrEnded) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // StandardFiles returns the standard input, output and error of this process.

@@ -233,3 +233,35 @@ func TestNoMesh(t *testing.T) {
 		t.Errorf("without a mesh: %v", err)
 	}
 }
+
+// TestEndedMesh sends requests to a mesh that closes each connection without an answer. Depending
+// on the time of that, the client fails to send or to receive.
+func TestEndedMesh(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	c := Client{Dir: dir}
+	for range 200 {
+		if _, err := c.Do(t.Context(), Request{Action: "echo"}); !errors.Is(err, ErrEnded) {
+			t.Fatalf("a request: %v, want ErrEnded", err)
+		}
+		if err := c.Stop(t.Context(), Request{Action: "stop"}); err != nil {
+			t.Fatalf("the request that ends the mesh: %v", err)
+		}
+	}
+	l.Close()
+	<-closed
+}
