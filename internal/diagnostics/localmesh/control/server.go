@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 )
 
 // SocketName is the name of the socket in the directory of a mesh.
@@ -65,15 +66,23 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 // Close removes the socket. Calls in progress continue.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// accept handles connections, each in a goroutine of its own, until the listener is closed or
-// accepting fails for any other reason. It does not wait for their end.
+// acceptRetry is the time until the next attempt if a connection cannot be accepted, for example
+// because the process has too many open files.
+const acceptRetry = 100 * time.Millisecond
+
+// accept handles connections, each in a goroutine of its own, until the listener is closed. It does
+// not wait for their end.
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.AcceptUnix()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil:
+			time.Sleep(acceptRetry)
+		default:
+			go s.handle(conn)
 		}
-		go s.handle(conn)
 	}
 }
 
