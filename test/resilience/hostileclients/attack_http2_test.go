@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
 // http2Client opens an HTTP/2 connection: the preface and empty settings.
@@ -39,8 +41,7 @@ func fields(list ...string) []byte {
 	return b.Bytes()
 }
 
-var request = fields(":method", "POST", ":scheme", "http", ":path",
-	"/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",
+var request = fields(":method", "POST", ":scheme", "http", ":path", wire.SotWMethod,
 	//nolint:gochecknoglobals // a constant
 	":authority", "x", "content-type", "application/grpc", "te", "trailers")
 
@@ -128,9 +129,7 @@ func grpcNonsense(ctx context.Context, a *attacker, r *rand.Rand, d door) error 
 	}
 	defer c.Close()
 	methods := []string{
-		"/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",
-		"/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
-		"/istio.v1.auth.IstioCertificateService/CreateCertificate",
+		wire.SotWMethod, wire.DeltaMethod, certificateMethod,
 		"/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets",
 		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/no.Such/Method",
 	}

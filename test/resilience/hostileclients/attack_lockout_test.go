@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
 // idleConnections is how many connections an attack opens on each port, and silentRate how many
@@ -44,7 +46,7 @@ func silentStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error
 			}
 			defer conn.Close()
 			st, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
-				adsMethod, grpc.ForceCodec(rawCodec{}))
+				wire.SotWMethod, grpc.ForceCodec(rawCodec{}))
 			if err != nil {
 				return
 			}

@@ -14,12 +14,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
 const (
 	certificateMethod = "/istio.v1.auth.IstioCertificateService/CreateCertificate"
-	adsMethod         = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
-	deltaMethod       = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
 	// largestMessage is just below the largest message that the control plane has ever accepted.
 	largestMessage = 16<<20 - 1024
 )
@@ -82,7 +81,7 @@ func giantFirstRequest(ctx context.Context, a *attacker, r *rand.Rand, d door) e
 		return err
 	}
 	request := bytesField(2, append(head, bytesField(3, nulls())...))
-	return a.rawStream(ctx, d, adsMethod, append(request, bytesField(4, []byte(api.ClusterType))...))
+	return a.rawStream(ctx, d, wire.SotWMethod, append(request, bytesField(4, []byte(api.ClusterType))...))
 }
 
 // rawCodecNode is the beginning of a Node: its id.
