@@ -14,56 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
-
-// journal is every version of the VirtualServices of a namespace, as a watch shows them.
-type journal struct {
-	mu       sync.Mutex
-	versions map[string]map[string]bool // by name
-	times    []time.Time                // of changes of status
-}
-
-func (l *lab) journal() *journal {
-	l.Helper()
-	j := &journal{versions: map[string]map[string]bool{}}
-	r, _ := resourceOf(api.VirtualService)
-	w, err := l.dynamic.Resource(r).Namespace(l.namespace).Watch(l.Context(), metav1.ListOptions{})
-	if err != nil {
-		l.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range w.ResultChan() {
-			if o, ok := e.Object.(*unstructured.Unstructured); ok {
-				j.add(o)
-			}
-		}
-	}()
-	l.Cleanup(func() { w.Stop(); <-done })
-	return j
-}
-
-func (j *journal) add(o *unstructured.Unstructured) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.versions[o.GetName()] == nil {
-		j.versions[o.GetName()] = map[string]bool{}
-	}
-	if !j.versions[o.GetName()][o.GetResourceVersion()] && said(o) != "" {
-		j.times = append(j.times, time.Now())
-	}
-	j.versions[o.GetName()][o.GetResourceVersion()] = true
-}
-
-func (j *journal) count(name string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.versions[name])
-}
 
 // Two replicas permanently believe that they lead, and are killed at any moment: nothing is written
 // twice.
@@ -175,7 +128,10 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 	for _, vs := range list {
 		l.eventually(
 			func() bool { return seen.count(vs.GetName()) == 2 },
-			func() string { return vs.GetName() + " is not told" },
+			func() string {
+				return fmt.Sprintf("%s has %d versions, want 2; it says %q",
+					vs.GetName(), seen.count(vs.GetName()), said(l.get(vs)))
+			},
 		)
 	}
 	took := time.Since(began)

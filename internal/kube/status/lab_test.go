@@ -306,33 +306,6 @@ func said(u *unstructured.Unstructured) string {
 	)
 }
 
-// versions counts how often an object was written, by a watch of its own.
-func (l *lab) versions(name string) (count func() int) {
-	l.Helper()
-	r, _ := resourceOf(api.VirtualService)
-	w, err := l.dynamic.Resource(r).Namespace(
-		l.namespace,
-	).Watch(l.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		l.Fatal(err)
-	}
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range w.ResultChan() {
-			if o, ok := e.Object.(*unstructured.Unstructured); ok {
-				mu.Lock()
-				seen[o.GetResourceVersion()] = true
-				mu.Unlock()
-			}
-		}
-	}()
-	l.Cleanup(func() { w.Stop(); <-done })
-	return func() int { mu.Lock(); defer mu.Unlock(); return len(seen) }
-}
-
 // everything is a Delta of settings, which concern everything.
 type everything struct{}
 
