@@ -165,7 +165,7 @@ const poisonedExtension = "../../../internal/translate/patch/testdata/poison/ext
 // configuration is rejected, again and again.
 func TestPoisonedExtension(t *testing.T) {
 	m := bookinfoMesh(t)
-	load := mesh.StartLoad(m.Workload("client").Node, mesh.ProductReviews, 300)
+	load := mesh.StartLoad(m.Workload(poisoned).Node, mesh.Reviews, 100) // productpage would try again
 	for i := range longtest.Rounds(5, 40) {
 		name := fmt.Sprint("extension-", i)
 		if err := m.Rules.Apply(poison(t, poisonedExtension, name)); err != nil {
