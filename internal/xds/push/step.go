@@ -116,13 +116,14 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 
 // recordConvergence records in p how far the proxy has answered, and marks the change that it has
 // converged to as reported. Nothing is answered or acknowledged while a newer ResourceSnapshot is
-// in the mailbox; nor is it acknowledged unless the rollout needs progress. Convergence is reported
-// only after a response was written, and only once for each change. session.mu must be held.
+// in the mailbox; nor is it acknowledged unless the rollout needs progress and the stream has taken
+// a ResourceSnapshot. Convergence is reported only after a response was written, and only once for
+// each change. session.mu must be held.
 func (c *Client) recordConvergence(p *progress) {
 	if !c.answer.pending.isEmpty() && c.mailbox.Load() == nil && c.machine.HasAnsweredAll() {
 		p.answered, p.outcome = c.answer.finish()
 	}
-	if c.env.needs.progress.Load() && c.mailbox.Load() == nil {
+	if c.env.needs.progress.Load() && c.resources != nil && c.mailbox.Load() == nil {
 		p.acknowledged = c.machine.HasConverged()
 	}
 	if !c.changed.IsZero() && c.machine.HasConverged() {

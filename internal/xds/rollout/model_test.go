@@ -187,14 +187,17 @@ func (m *model) want(c *client, names ...string) {
 		rollout.NamesWanted{Client: &c.Client, TypeURL: api.RouteType, Names: names})
 }
 
-// randomAnswer makes a client acknowledge or refuse an offer, or answers a query for progress.
+// randomAnswer makes a client acknowledge or refuse an offer, or answers a query for progress. A
+// client that was offered nothing has nothing to acknowledge, and may report that.
 func (m *model) randomAnswer() {
 	c := m.randomClient()
-	if c == nil || c.offered == nil {
+	if c == nil {
 		return
 	}
-	switch m.random.IntN(5) {
-	case 0:
+	switch n := m.random.IntN(5); {
+	case c.offered == nil:
+		m.play(rollout.Acknowledged{Client: &c.Client})
+	case n == 0:
 		typeURL := []string{api.RouteType, api.ListenerType}[m.random.IntN(2)]
 		for _, group := range c.offered.Groups(typeURL) {
 			for _, r := range group.Set().List() {
@@ -206,7 +209,7 @@ func (m *model) randomAnswer() {
 				}}})
 			}
 		}
-	case 1:
+	case n == 1:
 		for _, p := range m.progress {
 			_, follow := m.carryOut(p)
 			m.play(follow...)

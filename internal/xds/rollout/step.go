@@ -194,9 +194,9 @@ func (r *Rollout) wantNamesOf(e NamesWanted) {
 }
 
 // recordAcked records for the barrier and the transition that a client has acknowledged everything
-// of w. It does nothing if w is not the newest ResourceSnapshot of the client's class.
+// of w. It does nothing if w is nil or not the newest ResourceSnapshot of the client's class.
 func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
-	if c.class == nil || c.class.resources != w {
+	if w == nil || c.class == nil || c.class.resources != w {
 		return
 	}
 	r.transition.markAcked(c)
