@@ -79,7 +79,7 @@ func (s *Server) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			time.Sleep(acceptRetry)
+			<-time.After(acceptRetry)
 		default:
 			go s.handle(conn)
 		}
