@@ -5,5 +5,8 @@
 // outputs are canonical bytes with a content hash, which all streams share. All values are
 // immutable. Equal content has equal bytes and hashes in every replica and after every restart.
 //
+// The parts of a resource that a response in delta consists of are next to each other in memory
+// ([Resource.Element]), so a response of many resources is copied to a connection in fewer pieces.
+//
 // Start reading with [Encode] in resource.go, then set.go.
 package resource

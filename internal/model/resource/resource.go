@@ -20,6 +20,9 @@ type Resource struct {
 	Version string
 	// Body is the protobuf encoding of the resource, without the Any around it.
 	Body []byte
+	// Element is the resource as an encoded element of DeltaDiscoveryResponse.resources, with tag and
+	// length, or nil if that is larger than 8 KiB. Body is the end of its memory.
+	Element []byte
 	// From are the keys of the objects that the resource was generated from, sorted, without
 	// duplicates.
 	From []config.Key
@@ -41,20 +44,52 @@ type Resource struct {
 // that it was generated from. It returns an error if the message cannot be encoded, for example
 // because a string is not UTF-8.
 func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resource, error) {
-	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	options := proto.MarshalOptions{Deterministic: true}
+	b, head := newBuffer(name, typeURL, options.Size(m))
+	options.UseCachedSize = true
+	b, err := options.MarshalAppend(b, m)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %q: %w", typeURL, name, err)
 	}
-	return FromBytes(name, typeURL, body, from...), nil
+	return newResource(name, typeURL, b, head, from), nil
 }
 
 // FromBytes returns a resource with an encoded body, which must be canonical and must not be
 // modified afterwards. from are the objects that it was generated from, in any order and with
 // duplicates.
 func FromBytes(name, typeURL string, body []byte, from ...config.Key) *Resource {
+	if deltaHeadSize(name, typeURL, len(body))+len(body) <= maxElement {
+		return CopyBytes(name, typeURL, body, from...)
+	}
+	return newResource(name, typeURL, body, 0, from)
+}
+
+// CopyBytes returns the resource of FromBytes with a copy of body, which the caller may reuse.
+func CopyBytes(name, typeURL string, body []byte, from ...config.Key) *Resource {
+	b, head := newBuffer(name, typeURL, len(body))
+	return newResource(name, typeURL, append(b, body...), head, from)
+}
+
+// newBuffer returns a buffer to which a body of size bytes is to be appended, for newResource. Its
+// length is head: the size of the rest of the element, or 0 if the element is not stored.
+func newBuffer(name, typeURL string, size int) (b []byte, head int) {
+	if head = deltaHeadSize(name, typeURL, size); head+size > maxElement {
+		head = 0
+	}
+	return make([]byte, head, head+size), head
+}
+
+// newResource returns a resource with a buffer of newBuffer, to which the body was appended.
+func newResource(name, typeURL string, b []byte, head int, from []config.Key) *Resource {
 	from = slices.Clone(from)
 	slices.SortFunc(from, config.Key.Compare)
-	return &Resource{Name: name, TypeURL: typeURL, Version: hash(body), Body: body, From: slices.Compact(from)}
+	body := b[head:]
+	r := &Resource{Name: name, TypeURL: typeURL, Version: hash(body), Body: body, From: slices.Compact(from)}
+	if head > 0 {
+		appendDeltaHead(b[:0], name, typeURL, r.Version, len(body))
+		r.Element = b
+	}
+	return r
 }
 
 // Pack encodes a message deterministically into an Any, for example the configuration of a filter.

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"slices"
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
@@ -54,20 +55,20 @@ func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 		in.Cluster.Subset != "" && config.Subset(in.destinationRule(), in.Cluster.Subset) == nil {
 		return out
 	}
-	b := in.encodeAssignment(newMember(in.Service, in.destinationRule(), in.Settings, in.Cluster, port))
+	b := in.appendAssignment(nil, newMember(in.Service, in.destinationRule(), in.Settings, in.Cluster, port))
 	if err := proto.Unmarshal(b, out); err != nil {
 		panic(fmt.Sprintf("assignment %q: %v", in.Cluster, err)) // It was encoded by this package.
 	}
 	return out
 }
 
-// encodeAssignment returns the encoded ClusterLoadAssignment of the cluster m. It contains no
+// appendAssignment appends the encoded ClusterLoadAssignment of the cluster m to b. It contains no
 // endpoints if none is selected. Endpoints of other networks are replaced by their gateways if the
 // caller has any. Localities get weights if distribute is set, otherwise priorities if failover is
 // on.
-func (in Input) encodeAssignment(m member) []byte {
+func (in Input) appendAssignment(b []byte, m member) []byte {
 	endpoints := in.selectEndpoints(m)
-	b := make([]byte, 0, len(m.name)+len(endpoints)*typicalSize+typicalSize)
+	b = slices.Grow(b, len(m.name)+len(endpoints)*typicalSize+typicalSize)
 	b = appendText(b, assignmentClusterName, m.name)
 	groups := groupByLocality(endpoints)
 	if in.Caller.Gateways != nil {

@@ -3,9 +3,11 @@ package endpoint
 import (
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -21,6 +23,7 @@ type Generator struct {
 	sniDNATs    *memo.Table[sniDNATKey, *sniDNATAssignment]
 	locals      *memo.Table[localKey, *local]
 	computed    atomic.Uint64
+	buffers     sync.Pool // of *[]byte, for encodeAssignment
 }
 
 // assignmentsKey is everything that the assignments of a service depend on.
@@ -132,11 +135,23 @@ func (g *Generator) buildAssignments(k assignmentsKey) *assignments {
 	}
 	a.resources = make([]*resource.Resource, len(a.family.members))
 	for i, m := range a.family.members {
-		a.resources[i] = resource.FromBytes(m.name, api.EndpointType, k.encodeAssignment(m), from...)
+		a.resources[i] = g.encodeAssignment(k.Input, m, from)
 		a.resources[i].Parts = a
 	}
 	g.computed.Add(uint64(len(a.resources)))
 	return a
+}
+
+// encodeAssignment returns the assignment of the cluster m as a resource. from are the objects that
+// it was generated from.
+func (g *Generator) encodeAssignment(in Input, m member, from []config.Key) *resource.Resource {
+	b, ok := g.buffers.Get().(*[]byte)
+	if !ok {
+		b = new([]byte)
+	}
+	defer g.buffers.Put(b)
+	*b = in.appendAssignment((*b)[:0], m)
+	return resource.CopyBytes(m.name, api.EndpointType, *b, from...)
 }
 
 // familyOf returns the EDS clusters of a service, for the View's proxies.

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
@@ -59,7 +58,7 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 		from = append(from, k.Rule.From...)
 	}
 	h := &sniDNATAssignment{
-		resource: resource.FromBytes(m.name, api.EndpointType, k.encodeAssignment(m), from...),
+		resource: g.encodeAssignment(k.Input, m, from),
 		family:   f,
 	}
 	h.resource.Parts = h

@@ -44,7 +44,7 @@ func TestWire(t *testing.T) {
 			Service:   &mesh.Service{Resolution: mesh.Static, Ports: []mesh.Port{port}},
 			Endpoints: set, Settings: &snapshot.Settings{Mesh: new(meshconfig.MeshConfig)},
 		}
-		written := in.encodeAssignment(newMember(in.Service, nil, in.Settings, in.Cluster, port))
+		written := in.appendAssignment(nil, newMember(in.Service, nil, in.Settings, in.Cluster, port))
 		message := new(endpointv3.ClusterLoadAssignment)
 		if err := proto.Unmarshal(written, message); err != nil {
 			t.Fatalf("case %d does not decode: %v", i, err)

@@ -8,28 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Field numbers of DiscoveryResponse, DeltaDiscoveryResponse, Resource and ControlPlane in
-// envoy.service.discovery.v3, and of google.protobuf.Any.
+// Field numbers of DiscoveryResponse, DeltaDiscoveryResponse and ControlPlane in
+// envoy.service.discovery.v3.
 const (
 	sotwVersion      = 1
-	sotwResources    = 2
 	sotwType         = 4
 	sotwNonce        = 5
 	sotwControlPlane = 6
 
 	deltaVersion      = 1
-	deltaResources    = 2
 	deltaType         = 4
 	deltaNonce        = 5
 	deltaRemoved      = 6
 	deltaControlPlane = 7
-
-	resourceVersion = 1
-	resourceBody    = 2
-	resourceName    = 3
-
-	anyType  = 1
-	anyValue = 2
 
 	controlPlaneIdentifier = 1
 )
@@ -110,121 +101,80 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 	return w
 }
 
-// small is the size up to which a resource's bytes are copied together with their neighbours. A
-// larger body is a buffer of its own in every message.
+// small is the size up to which bytes of a resource are copied together with their neighbours.
+// Larger ones are a buffer of their own in every message.
 const small = 512
 
 // encodeDelta returns a *wire: the resources encoded as the field resources of a
 // DeltaDiscoveryResponse.
-func encodeDelta(list []*resource.Resource) any { return encodeResources(list, sizeDelta, appendDelta) }
+func encodeDelta(list []*resource.Resource) any {
+	return encodeResources(list, func(b []byte, r *resource.Resource) (head, rest []byte) {
+		if r.Element != nil {
+			return b, r.Element
+		}
+		return r.AppendDeltaHead(b), r.Body
+	})
+}
 
 // encodeSotW returns a *wire: the resources encoded as the field resources of a DiscoveryResponse.
-func encodeSotW(list []*resource.Resource) any { return encodeResources(list, sizeSotW, appendSotW) }
+func encodeSotW(list []*resource.Resource) any {
+	return encodeResources(list, func(b []byte, r *resource.Resource) (head, rest []byte) {
+		return r.AppendSotWHead(b), r.Body
+	})
+}
 
-// encodeResources returns the *wire of a list: for each resource the output of head, followed by
-// its body. size returns the size of both together. Bodies larger than small are referenced and not
-// copied.
+// encodeResources returns the *wire of a list. encode appends the head of a resource's encoding to
+// a slice, and returns the rest of the encoding, which is referenced and not copied if it is larger
+// than small.
 func encodeResources(
 	list []*resource.Resource,
-	size func(*resource.Resource) int,
-	head func([]byte, *resource.Resource) []byte,
+	encode func([]byte, *resource.Resource) (head, rest []byte),
 ) any {
 	w := new(wire)
-	copied, big := 0, 0
+	copied, flushed, buffers := 0, 0, 1
+	var room []byte
 	for _, r := range list {
-		n := size(r)
-		w.size += n
-		if copied += n; len(r.Body) > small {
-			copied -= len(r.Body)
-			big++
+		head, rest := encode(room[:0], r)
+		room = head
+		w.size += len(head) + len(rest)
+		if copied += len(head); len(rest) <= small {
+			copied += len(rest)
+			continue
+		}
+		if buffers++; copied > flushed {
+			buffers++
+			flushed = copied
 		}
 	}
-	w.buffers = make([]mem.Buffer, 0, 2*big+1)
+	w.buffers = make([]mem.Buffer, 0, buffers)
+	// The values of the interfaces in w.buffers are in one slice, so that they need one allocation.
+	values := make([]mem.SliceBuffer, 0, buffers)
+	add := func(b []byte) {
+		values = append(values, b)
+		w.buffers = append(w.buffers, &values[len(values)-1])
+	}
 	b := make([]byte, 0, copied)
 	begin := 0
 	flush := func() {
 		if len(b) > begin {
-			w.buffers = append(w.buffers, mem.SliceBuffer(b[begin:len(b):len(b)]))
+			add(b[begin:len(b):len(b)])
 			begin = len(b)
 		}
 	}
 	for _, r := range list {
-		if b = head(b, r); len(r.Body) <= small {
-			b = append(b, r.Body...)
+		var rest []byte
+		if b, rest = encode(b, r); len(rest) <= small {
+			b = append(b, rest...)
 			continue
 		}
 		flush()
-		w.buffers = append(w.buffers, mem.SliceBuffer(r.Body))
+		add(rest)
 	}
 	flush()
 	return w
 }
 
-// The body is the last field of a Resource, after name and version. It is an Any whose value is
-// last.
-
-// sizeResource returns the encoded size of a discovery Resource with name, version and body,
-// without the tag and length of its own field.
-func sizeResource(r *resource.Resource) int {
-	return sizeBytes(
-		resourceName,
-		len(r.Name),
-	) + sizeBytes(
-		resourceVersion,
-		len(r.Version),
-	) + sizeBytes(
-		resourceBody,
-		sizeAny(r),
-	)
-}
-
-// sizeDelta returns the encoded size of a resource as an element of
-// DeltaDiscoveryResponse.resources, with tag and length.
-func sizeDelta(r *resource.Resource) int { return sizeBytes(deltaResources, sizeResource(r)) }
-
-// appendDelta appends a resource as an element of DeltaDiscoveryResponse.resources, without the
-// bytes of its body.
-func appendDelta(b []byte, r *resource.Resource) []byte {
-	b = appendLength(b, deltaResources, sizeResource(r))
-	b = appendString(b, resourceName, r.Name)
-	b = appendString(b, resourceVersion, r.Version)
-	b = appendLength(b, resourceBody, sizeAny(r))
-	return appendAny(b, r)
-}
-
-// sizeSotW returns the encoded size of a resource as an element of DiscoveryResponse.resources,
-// with tag and length.
-func sizeSotW(r *resource.Resource) int { return sizeBytes(sotwResources, sizeAny(r)) }
-
-// appendSotW appends a resource as an element of DiscoveryResponse.resources, without the bytes of
-// its body.
-func appendSotW(b []byte, r *resource.Resource) []byte {
-	return appendAny(appendLength(b, sotwResources, sizeAny(r)), r)
-}
-
-// sizeAny returns the encoded size of a resource as an Any, without the tag and length of its own
-// field.
-func sizeAny(r *resource.Resource) int {
-	return sizeBytes(anyType, len(r.TypeURL)) + sizeBytes(anyValue, len(r.Body))
-}
-
-// appendAny appends the type URL of an Any, and the tag and length of its value, without the
-// value's bytes.
-func appendAny(b []byte, r *resource.Resource) []byte {
-	return appendLength(appendString(b, anyType, r.TypeURL), anyValue, len(r.Body))
-}
-
-// sizeBytes returns the encoded size of a field that holds n bytes, with tag and length.
-func sizeBytes(field protowire.Number, n int) int {
-	return protowire.SizeTag(field) + protowire.SizeBytes(n)
-}
-
-// appendLength appends the tag and length of a field that holds n bytes.
-func appendLength(b []byte, field protowire.Number, n int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
-}
-
 // appendString appends a string field of a protobuf message, even if s is "".
 func appendString(b []byte, field protowire.Number, s string) []byte {
-	return append(appendLength(b, field, len(s)), s...)
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }

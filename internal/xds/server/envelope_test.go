@@ -94,14 +94,24 @@ func decodesTo(t *testing.T, r *response, want proto.Message) {
 	}
 }
 
+// TestBigBodiesAreNotCopied compares addresses. In delta a resource is a single buffer, unless it is
+// too large for Resource.Element.
 func TestBigBodiesAreNotCopied(t *testing.T) {
-	p := payload(strings.Repeat("x", 3000))
-	a := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.Delta, "", new([]byte))
-	b := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.SotW, "", new([]byte))
-	body := &p.Resources()[0].Body[0]
-	for _, r := range []*response{a, b} {
-		if last := r.buffers[len(r.buffers)-1].ReadOnlyData(); &last[0] != body {
-			t.Error("a body was copied")
+	for _, c := range []struct {
+		size    int
+		mode    stream.Mode
+		buffers int
+	}{
+		{3000, stream.Delta, 1}, {3000, stream.SotW, 2}, {30_000, stream.Delta, 2}, {30_000, stream.SotW, 2},
+	} {
+		p := payload(strings.Repeat("x", c.size))
+		r := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, c.mode, "", new([]byte))
+		if len(r.buffers) != c.buffers {
+			t.Errorf("%s, %d bytes: %d buffers, want %d", c.mode, c.size, len(r.buffers), c.buffers)
+		}
+		body, last := p.Resources()[0].Body, r.buffers[len(r.buffers)-1].ReadOnlyData()
+		if &last[len(last)-1] != &body[len(body)-1] {
+			t.Errorf("%s, %d bytes: a body was copied", c.mode, c.size)
 		}
 	}
 }
