@@ -5,8 +5,8 @@
 // outputs are canonical bytes with a content hash, which all streams share. All values are
 // immutable. Equal content has equal bytes and hashes in every replica and after every restart.
 //
-// The parts of a resource that a response in delta consists of are next to each other in memory
-// ([Resource.Element]), so a response of many resources is copied to a connection in fewer pieces.
+// Resources up to 8 KiB are stored as they are sent in delta, with name, version and body in one
+// buffer ([Resource.Element]). So a response with many resources is copied in fewer pieces.
 //
 // Start reading with [Encode] in resource.go, then set.go.
 package resource

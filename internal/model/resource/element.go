@@ -44,9 +44,14 @@ func appendDeltaHead(b []byte, name, typeURL, version string, size int) []byte {
 	return appendAnyHead(b, resourceBody, typeURL, size)
 }
 
-// deltaHeadSize returns the size of what appendDeltaHead appends, for a version of versionLength.
-func deltaHeadSize(name, typeURL string, size int) int {
-	return sizeOf(deltaResources, sizeResource(name, typeURL, versionLength, size)) - size
+// elementHead returns how many bytes appendDeltaHead appends, for a version of versionLength, or 0 if
+// the element with a body of size bytes is larger than maxElement.
+func elementHead(name, typeURL string, size int) int {
+	whole := sizeOf(deltaResources, sizeResource(name, typeURL, versionLength, size))
+	if whole > maxElement {
+		return 0
+	}
+	return whole - size
 }
 
 // sizeResource returns the size of a Resource with a version of the given length and a body of size

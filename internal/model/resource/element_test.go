@@ -13,12 +13,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestElement decodes the encodings of resources with the generated message types. Resources up to
-// maxElement have an element, of which Body is the end.
+// TestElement decodes the encodings of resources with the generated message types. It checks that
+// exactly those with at most maxElement bytes have an Element, and that it ends with their Body.
 func TestElement(t *testing.T) {
 	const typeURL = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	largest := maxElement
-	for deltaHeadSize("name", typeURL, largest)+largest > maxElement {
+	for elementHead("name", typeURL, largest) == 0 {
 		largest--
 	}
 	for _, size := range []int{0, 1, 100, 127, 128, 300, largest, largest + 1, 20_000} {

@@ -21,7 +21,7 @@ type Resource struct {
 	// Body is the protobuf encoding of the resource, without the Any around it.
 	Body []byte
 	// Element is the resource as an encoded element of DeltaDiscoveryResponse.resources, with tag and
-	// length, or nil if that is larger than 8 KiB. Body is the end of its memory.
+	// length, or nil if that is larger than 8 KiB. Body is its last part and shares its memory.
 	Element []byte
 	// From are the keys of the objects that the resource was generated from, sorted, without
 	// duplicates.
@@ -58,7 +58,7 @@ func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resourc
 // modified afterwards. from are the objects that it was generated from, in any order and with
 // duplicates.
 func FromBytes(name, typeURL string, body []byte, from ...config.Key) *Resource {
-	if deltaHeadSize(name, typeURL, len(body))+len(body) <= maxElement {
+	if elementHead(name, typeURL, len(body)) > 0 {
 		return CopyBytes(name, typeURL, body, from...)
 	}
 	return newResource(name, typeURL, body, 0, from)
@@ -70,16 +70,15 @@ func CopyBytes(name, typeURL string, body []byte, from ...config.Key) *Resource 
 	return newResource(name, typeURL, append(b, body...), head, from)
 }
 
-// newBuffer returns a buffer to which a body of size bytes is to be appended, for newResource. Its
-// length is head: the size of the rest of the element, or 0 if the element is not stored.
+// newBuffer returns a buffer for newResource, to which a body of size bytes must be appended. Its
+// length is head, the result of elementHead.
 func newBuffer(name, typeURL string, size int) (b []byte, head int) {
-	if head = deltaHeadSize(name, typeURL, size); head+size > maxElement {
-		head = 0
-	}
+	head = elementHead(name, typeURL, size)
 	return make([]byte, head, head+size), head
 }
 
-// newResource returns a resource with a buffer of newBuffer, to which the body was appended.
+// newResource returns the resource whose body is b[head:]. If head is not 0, it is the result of
+// elementHead, and b becomes the Element: its head is written to b[:head].
 func newResource(name, typeURL string, b []byte, head int, from []config.Key) *Resource {
 	from = slices.Clone(from)
 	slices.SortFunc(from, config.Key.Compare)
