@@ -206,12 +206,18 @@ func (s *session) subscribedNames(typeURL string) []string {
 }
 
 // newestResources returns the newest ResourceSnapshot that the stream has taken, or nil if there is
-// none. acknowledged reports whether no answer to a response is awaited any more
-// (stream.Machine.HasConverged) and no newer one is in the mailbox.
+// none. acknowledged is the result of hasAcknowledgedNewest.
 func (s *session) newestResources() (w *stream.ResourceSnapshot, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resources, s.mailbox.Load() == nil && s.machine.HasConverged()
+	return s.resources, s.hasAcknowledgedNewest()
+}
+
+// hasAcknowledgedNewest reports whether the stream has taken a ResourceSnapshot, no newer one is in
+// the mailbox, and no answer to a response is awaited any more (stream.Machine.HasConverged).
+// session.mu must be held.
+func (s *session) hasAcknowledgedNewest() bool {
+	return s.resources != nil && s.mailbox.Load() == nil && s.machine.HasConverged()
 }
 
 // hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged exactly

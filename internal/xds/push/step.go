@@ -123,9 +123,7 @@ func (c *Client) recordConvergence(p *progress) {
 	if !c.answer.pending.isEmpty() && c.mailbox.Load() == nil && c.machine.HasAnsweredAll() {
 		p.answered, p.outcome = c.answer.finish()
 	}
-	if c.env.needs.progress.Load() && c.resources != nil && c.mailbox.Load() == nil {
-		p.acknowledged = c.machine.HasConverged()
-	}
+	p.acknowledged = c.env.needs.progress.Load() && c.hasAcknowledgedNewest()
 	if !c.changed.IsZero() && c.machine.HasConverged() {
 		if c.sending {
 			p.converged = c.changed
@@ -219,7 +217,7 @@ func (c *Client) reportNack(a stream.Nack, refusedIn pendingChanges) {
 // events. It does nothing unless the proxy has acknowledged everything of it and no newer one is in
 // the mailbox.
 func (c *Client) reportProgress() {
-	if w, acknowledged := c.newestResources(); w != nil && acknowledged {
+	if w, acknowledged := c.newestResources(); acknowledged {
 		c.env.events.add(rollout.Acknowledged{Client: &c.handle, Resources: w})
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// TestAcknowledgedWithoutResources: a proxy that has just connected and was offered nothing may be
-// one that the server-first barrier waits for. That it has nothing to answer is no acknowledgement,
-// also if its inbound configuration is generated and the rest is not.
+// TestAcknowledgedWithoutResources: the server-first barrier may wait for a proxy that has just
+// connected and was offered nothing. An Acknowledged event without resources is then ignored, also
+// if the inbound configuration of the proxy is generated and the rest is not.
 func TestAcknowledgedWithoutResources(t *testing.T) {
 	h := newHarness(t, 2, rollout.Options{MaxJobs: 100})
 	h.manual = true
