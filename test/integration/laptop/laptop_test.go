@@ -352,11 +352,7 @@ func checkEnd(s *session) {
 	})
 	// A process has no environment any more while the kernel closes its socket and its lock.
 	s.eventually("the state of a killed mesh", func() error {
-		r := s.do("mesh", "status")
-		if r.code != 1 || !strings.Contains(r.errors, "was killed: pilotctl mesh down removes its files") {
-			return fmt.Errorf("pilotctl mesh status: exit code %d, %q", r.code, r.errors)
-		}
-		return nil
+		return s.checkRefused(1, "was killed: pilotctl mesh down removes its files", "mesh", "status")
 	})
 	s.must("mesh", "down")
 	s.nothingLeft()

@@ -139,9 +139,17 @@ func (s *session) must(args ...string) string {
 // refused runs pilotctl, which must fail with an exit code and a message.
 func (s *session) refused(code int, message string, args ...string) {
 	s.t.Helper()
-	if r := s.do(args...); r.code != code || !strings.Contains(r.errors, message) {
-		s.t.Errorf("pilotctl %q: exit code %d, %q; want %d and %q", args, r.code, r.errors, code, message)
+	if err := s.checkRefused(code, message, args...); err != nil {
+		s.t.Error(err)
 	}
+}
+
+// checkRefused runs pilotctl, and returns an error unless it fails with the exit code and message.
+func (s *session) checkRefused(code int, message string, args ...string) error {
+	if r := s.do(args...); r.code != code || !strings.Contains(r.errors, message) {
+		return fmt.Errorf("pilotctl %q: exit code %d, %q; want %d and %q", args, r.code, r.errors, code, message)
+	}
+	return nil
 }
 
 // up starts the mesh of the sample.
