@@ -63,8 +63,7 @@ spec: {gatewayClassName: istio, listeners: [{name: https, port: 443, protocol: H
 func TestNothingIsWritten(t *testing.T) {
 	l := newLab(t, "")
 	l.gateway(webGateway)
-	l.await("Service", "web-istio", nil)
-	l.await("Deployment", "web-istio", nil)
+	l.awaitDeployed()
 	before := l.writesSoFar()
 	l.unchanged("after a notification", func() { l.deployer.Notify(types.NamespacedName{Namespace: l.namespace, Name: "web"}) })
 	if after := l.writesSoFar(); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -90,9 +89,8 @@ func TestNothingIsWritten(t *testing.T) {
 func TestFieldsOfOthers(t *testing.T) {
 	l := newLab(t, "")
 	l.gateway(webGateway)
-	l.await("Service", "web-istio", nil)
+	l.awaitDeployed()
 	deployments := l.client.Dynamic.Resource(resource("Deployment")).Namespace(l.namespace)
-	l.await("Deployment", "web-istio", nil)
 	patch := func(body string) {
 		t.Helper()
 		if _, err := deployments.Patch(t.Context(), "web-istio", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "kubectl-edit"}); err != nil {

@@ -125,6 +125,19 @@ func (l *lab) list() []*Spec {
 	return slices.Collect(maps.Values(l.specs))
 }
 
+// awaitDeployed waits until the deployer has counted the writes of a Gateway's ServiceAccount,
+// Deployment and Service. The API server has an object some time before the deployer counts it.
+func (l *lab) awaitDeployed() {
+	l.Helper()
+	want := map[string]int{"ServiceAccount applied": 1, "Deployment applied": 1, "Service applied": 1}
+	serving.Eventually(l, patience, "the Gateway is deployed", func() error {
+		if got := l.writesSoFar(); !maps.Equal(got, want) {
+			return fmt.Errorf("requests %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
 // writesSoFar returns the number of writes that the deployer has made.
 func (l *lab) writesSoFar() map[string]int {
 	l.mu.Lock()
