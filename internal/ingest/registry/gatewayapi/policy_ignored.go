@@ -36,12 +36,7 @@ func ignoredStatus(policy *config.Config) *Status {
 		list := conditionList{generation: policy.Generation}
 		list.add(string(gatewayv1.PolicyConditionAccepted), "", "",
 			verdict{"IgnoredByIstio", "The annotation " + ignoreAttachment + " is true"})
-		s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
-			AncestorRef: gatewayv1.ParentReference{
-				Group: &t.Group, Kind: &t.Kind, Name: t.Name, SectionName: t.SectionName,
-			},
-			ControllerName: gatewayv1.GatewayController(MeshControllerName), Conditions: list.list,
-		})
+		s.Ancestors = append(s.Ancestors, ancestorStatus(targetReference(t), MeshControllerName, list))
 	}
 	return &Status{Generation: policy.Generation, Value: s}
 }

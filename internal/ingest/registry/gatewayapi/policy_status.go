@@ -78,6 +78,25 @@ func acceptedAt(accepted verdict, targets []verdict) verdict {
 // maxAncestors is the largest number of ancestors in the status of a policy.
 const maxAncestors = 16
 
+// ancestorStatus returns the entry of a policy's status for an ancestor.
+func ancestorStatus(
+	ancestor gatewayv1.ParentReference,
+	controller string,
+	conditions conditionList,
+) gatewayv1.PolicyAncestorStatus {
+	return gatewayv1.PolicyAncestorStatus{
+		AncestorRef:    ancestor,
+		ControllerName: gatewayv1.GatewayController(controller),
+		Conditions:     conditions.list,
+	}
+}
+
+// targetReference returns a target of a policy, which is in the policy's namespace, as an ancestor
+// of its status.
+func targetReference(t gatewayv1.LocalPolicyTargetReferenceWithSectionName) gatewayv1.ParentReference {
+	return gatewayv1.ParentReference{Group: &t.Group, Kind: &t.Kind, Name: t.Name, SectionName: t.SectionName}
+}
+
 // policyStatus returns the status of a BackendTLSPolicy from the verdicts about it, about its
 // references and about each target. It has an entry for each target, where it applies to the mesh,
 // then for each Gateway that accepted a route to a target, sorted by name. If these are more than
@@ -98,16 +117,12 @@ func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdi
 		list.add(string(gatewayv1.BackendTLSPolicyConditionResolvedRefs),
 			string(gatewayv1.BackendTLSPolicyReasonResolvedRefs),
 			"All references are resolved", resolved)
-		s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
-			AncestorRef: ref, ControllerName: gatewayv1.GatewayController(controller), Conditions: list.list,
-		})
+		s.Ancestors = append(s.Ancestors, ancestorStatus(ref, controller, list))
 	}
 	for i, t := range config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.TargetRefs {
 		v := accepted
 		v.worse(targets[i])
-		add(gatewayv1.ParentReference{
-			Group: &t.Group, Kind: &t.Kind, Name: t.Name, SectionName: t.SectionName,
-		}, MeshControllerName, v)
+		add(targetReference(t), MeshControllerName, v)
 	}
 	accepted = acceptedAt(accepted, targets)
 	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")

@@ -173,17 +173,11 @@ func (c *Converter) trafficPolicyStatus(object *config.Config) (*Status, []confi
 		accepted := read.accepted
 		accepted.worse(target)
 		list := conditionList{generation: object.Generation}
-		list.add(
-			string(gatewayv1.PolicyConditionAccepted),
-			string(gatewayv1.PolicyReasonAccepted),
-			"The policy is accepted",
-			accepted,
-		)
+		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted),
+			"The policy is accepted", accepted)
 		if i < maxAncestors {
-			s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
-				AncestorRef:    gatewayv1.ParentReference{Group: &t.Group, Kind: &t.Kind, Name: t.Name},
-				ControllerName: gatewayv1.GatewayController(MeshControllerName), Conditions: list.list,
-			})
+			ref := targetReference(gatewayv1.LocalPolicyTargetReferenceWithSectionName{LocalPolicyTargetReference: t})
+			s.Ancestors = append(s.Ancestors, ancestorStatus(ref, MeshControllerName, list))
 		}
 	}
 	return &Status{Generation: object.Generation, Value: s}, problems
@@ -199,16 +193,14 @@ func (c *Converter) trafficTargetVerdict(
 	k, ok := trafficTarget(object.Namespace, t)
 	if !ok {
 		return verdict{
-			string(
-				gatewayv1.PolicyReasonTargetNotFound,
-			), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, t.Kind, t.Group),
+			string(gatewayv1.PolicyReasonTargetNotFound),
+			fmt.Sprintf("%s: kind %q of group %q is not a backend", field, t.Kind, t.Group),
 		}
 	}
 	if _, exists := c.meshHosts(k); !exists {
 		return verdict{
-			string(
-				gatewayv1.PolicyReasonTargetNotFound,
-			), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+			string(gatewayv1.PolicyReasonTargetNotFound),
+			fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	if first := c.policiesOf(api.XBackendTrafficPolicy, k)[0]; first != object {
