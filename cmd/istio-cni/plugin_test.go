@@ -99,10 +99,7 @@ func (n *node) create(name string, annotations map[string]string) string {
 func (n *node) arguments(name, uid string) string {
 	return fmt.Sprintf(
 		"IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=%s",
-		n.namespace,
-		name,
-		uid,
-	)
+		n.namespace, name, uid)
 }
 
 // TestAdd adds a pod as a container runtime does, sends packets, checks, breaks and removes the

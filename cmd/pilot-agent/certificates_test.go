@@ -50,16 +50,8 @@ func TestServerOfAnother(t *testing.T) {
 	app := newService(t).port
 	p := serving.FreePorts(t, 2)
 	files := t.TempDir()
-	chain, key, roots := filepath.Join(
-		files,
-		"chain.pem",
-	), filepath.Join(
-		files,
-		"key.pem",
-	), filepath.Join(
-		files,
-		"roots.pem",
-	)
+	chain, key := filepath.Join(files, "chain.pem"), filepath.Join(files, "key.pem")
+	roots := filepath.Join(files, "roots.pem")
 	ofFiles := secured(
 		t,
 		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[1], "in", "app"),
@@ -216,11 +208,8 @@ func TestOutputCertificates(t *testing.T) {
 	calls := m.authority.AwaitRequests(t, 2)
 	last := calls[len(calls)-1]
 	if last.Peer == nil || len(last.Metadata.Get("authorization")) > 0 {
-		t.Errorf(
-			"it is requested with the certificate %v and the token %q",
-			last.Peer,
-			last.Metadata.Get("authorization"),
-		)
+		t.Errorf("it is requested with the certificate %v and the token %q", last.Peer,
+			last.Metadata.Get("authorization"))
 	}
 	a.awaitReady(t)
 	text := get(a.status, "/stats/prometheus").body

@@ -103,14 +103,8 @@ func TestRequestAndWait(t *testing.T) {
 			env,
 			strings.Fields(test.args)...); status != 0 ||
 			!strings.Contains(out, test.want) {
-			t.Errorf(
-				"pilot-agent %s: status %d, output %q, errors %q; want %q",
-				test.args,
-				status,
-				out,
-				errs,
-				test.want,
-			)
+			t.Errorf("pilot-agent %s: status %d, output %q, errors %q; want %q", test.args, status,
+				out, errs, test.want)
 		}
 	}
 	a.awaitLog(t, "request to /drain")

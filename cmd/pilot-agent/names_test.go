@@ -27,10 +27,8 @@ func TestNames(t *testing.T) {
 		env: []string{
 			"ISTIO_META_DNS_CAPTURE=true",
 			"DNS_PROXY_ADDR=" + at,
-			fmt.Sprintf(
-				`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`,
-				app.port,
-			),
+			fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`,
+				app.port),
 		},
 	})
 	a.awaitLog(t, "the proxy is not ready: DNS proxy has not received a name table from the control plane")

@@ -115,8 +115,7 @@ func TestStatusPortIsTaken(t *testing.T) {
 		t,
 		fmt.Sprintf(
 			"pilot-agent: status port (ProxyConfig.statusPort): listen tcp :%d: bind: address already in use",
-			port,
-		),
+			port),
 	)
 	if strings.Contains(a.text(), "stand-in called") {
 		t.Error("Envoy was started")

@@ -70,21 +70,14 @@ func findDelegate(key config.Key, namespace string, settings *Settings, find fin
 	case len(spec.GetHosts()) > 0:
 		return delegate{
 			key: key,
-			fault: fmt.Sprintf(
-				"VirtualService \"%s/%s\" has hosts of its own, and a delegate must not",
-				key.Namespace,
-				key.Name,
-			),
+			fault: fmt.Sprintf("VirtualService \"%s/%s\" has hosts of its own, and a delegate must not",
+				key.Namespace, key.Name),
 		}
 	case !slices.Contains(visible, "*") && !slices.Contains(visible, namespace):
 		return delegate{
 			key: key,
-			fault: fmt.Sprintf(
-				"VirtualService \"%s/%s\" is not exported to namespace %q",
-				key.Namespace,
-				key.Name,
-				namespace,
-			),
+			fault: fmt.Sprintf("VirtualService \"%s/%s\" is not exported to namespace %q",
+				key.Namespace, key.Name, namespace),
 		}
 	}
 	return delegate{key: key, config: c}

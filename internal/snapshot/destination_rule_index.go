@@ -103,10 +103,11 @@ func (d *destinationRules) updateIndex(
 	settings *Settings,
 ) (*destinationRules, map[mesh.Hostname]struct{}) {
 	next := &destinationRules{
-		local: maps.Clone(
-			d.local,
-		), exported: maps.Clone(d.exported), rootOnly: d.rootOnly, selectors: maps.Clone(d.selectors),
-		labels: maps.Clone(d.labels),
+		local:     maps.Clone(d.local),
+		exported:  maps.Clone(d.exported),
+		rootOnly:  d.rootOnly,
+		selectors: maps.Clone(d.selectors),
+		labels:    maps.Clone(d.labels),
 	}
 	hosts := map[string]map[mesh.Hostname]bool{}
 	for g := range groups {
@@ -126,11 +127,8 @@ func (d *destinationRules) updateIndex(
 			}
 			next.addSelectors(c)
 		}
-		next.local[ns], next.exported[ns] = next.local[ns].withoutHosts(
-			touched,
-		), next.exported[ns].withoutHosts(
-			touched,
-		)
+		next.local[ns] = next.local[ns].withoutHosts(touched)
+		next.exported[ns] = next.exported[ns].withoutHosts(touched)
 		if ns == settings.RootNamespace {
 			next.rootOnly = next.rootOnly.withoutHosts(touched)
 		}

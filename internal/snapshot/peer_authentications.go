@@ -198,10 +198,8 @@ func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpo
 		if !e.TLS || !p.mayDisableTLS(e.Namespace) {
 			continue
 		}
-		if mergePeerModes(
-			p.rowsFor(e.Namespace, e.Labels),
-		).At(e.Port) ==
-			security.PeerAuthentication_MutualTLS_DISABLE {
+		modes := mergePeerModes(p.rowsFor(e.Namespace, e.Labels))
+		if modes.At(e.Port) == security.PeerAuthentication_MutualTLS_DISABLE {
 			plain := *e
 			plain.TLS, plain.TLSDisabled = false, true
 			list[i] = &plain

@@ -72,12 +72,9 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	case !s.Provider.IsEntry():
 		// Users cannot fix definitions of other registries, so no Problem is reported.
 	case !j.first.Provider.IsEntry():
-		j.addProblem(
-			s,
-			"spec.hosts",
+		j.addProblem(s, "spec.hosts",
 			"%s also has this host and takes precedence: only this one's endpoints are used, for ports that both have",
-			j.first.From,
-		)
+			j.first.From)
 	default:
 		j.addEntry(s)
 	}
@@ -150,14 +147,9 @@ func (j *serviceMerge) addEntry(s *mesh.Service) {
 func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
 	if i := slices.IndexFunc(j.merged.Ports, func(o mesh.Port) bool { return o.Number == p.Number }); i >= 0 {
 		if o := j.merged.Ports[i]; o.Protocol != p.Protocol {
-			j.addProblem(
-				s,
-				"spec.ports",
-				"port %d is %s in %s, which also has this host and takes precedence",
-				p.Number,
-				protocolName(o.Protocol),
-				j.first.From,
-			)
+			j.addProblem(s, "spec.ports",
+				"port %d is %s in %s, which also has this host and takes precedence", p.Number,
+				protocolName(o.Protocol), j.first.From)
 		}
 		return
 	}

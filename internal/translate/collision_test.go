@@ -44,9 +44,7 @@ func TestAddressesMayCollide(t *testing.T) {
 				list,
 				fmt.Sprintf(
 					"kind: WorkloadEntry\nmetadata: {name: w%d, labels: {app: p}}\nspec: {address: %q}\n",
-					i,
-					one(),
-				),
+					i, one()),
 			)
 			list = append(
 				list,
@@ -73,15 +71,10 @@ func TestAddressesMayCollide(t *testing.T) {
 		m := fixture.New(t, []byte(text), nil)
 		table := NewTable(Options{})
 		for _, proxy := range []string{
-			fmt.Sprintf(
-				"{type: sidecar, name: p, namespace: default, addresses: [%q, %q], labels: {app: p}}",
-				strings.Split(one(), "/")[0],
-				strings.Split(one(), "/")[0],
-			),
-			fmt.Sprintf(
-				"{type: router, name: g, namespace: default, addresses: [%q], labels: {istio: edge}}",
-				strings.Split(one(), "/")[0],
-			),
+			fmt.Sprintf("{type: sidecar, name: p, namespace: default, addresses: [%q, %q], labels: {app: p}}",
+				strings.Split(one(), "/")[0], strings.Split(one(), "/")[0]),
+			fmt.Sprintf("{type: router, name: g, namespace: default, addresses: [%q], labels: {istio: edge}}",
+				strings.Split(one(), "/")[0]),
 		} {
 			v := m.View(fixture.Proxy(t, []byte(proxy)))
 			for _, g := range table.Generators {

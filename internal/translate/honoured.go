@@ -88,11 +88,10 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	for i, source := range m.GetConfigSources() {
 		if len(source.GetSubscribedResources()) > 0 {
 			found = append(found, config.Problem{
-				Code: code.FieldWithoutEffect,
-				Field: fmt.Sprintf(
-					"configSources[%d].subscribedResources",
-					i,
-				), Reason: "has no effect: all kinds are asked for", Severity: config.Warning,
+				Code:     code.FieldWithoutEffect,
+				Field:    fmt.Sprintf("configSources[%d].subscribedResources", i),
+				Reason:   "has no effect: all kinds are asked for",
+				Severity: config.Warning,
 			})
 		}
 	}

@@ -265,15 +265,15 @@ func randomEdit(r *rand.Rand, kind api.Kind) string {
 		"a.default.svc.cluster.local",
 	)
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
+	// inNamespace returns meta, with the namespace ns instead of "other".
+	inNamespace := func(ns string) string {
+		return strings.Replace(meta, "namespace: other", "namespace: "+ns, 1)
+	}
 	session := pick(
 		meta,
 		meta,
-		fmt.Sprintf(
-			"metadata: {name: %s, namespace: %s, labels: {%s}}\n",
-			name,
-			namespace,
-			pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session"),
-		),
+		fmt.Sprintf("metadata: {name: %s, namespace: %s, labels: {%s}}\n", name, namespace,
+			pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session")),
 	)
 	switch kind {
 	case api.Ingress:
@@ -292,25 +292,16 @@ func randomEdit(r *rand.Rand, kind api.Kind) string {
 				`""`,
 			), pick("/", "/a"), pick("Prefix", "Exact"), pick("static", "a"), pick("number: 80", "name: http"))
 	case api.Secret: // what images of plugins are pulled with
-		return "kind: Secret\n" + strings.Replace(
-			meta,
-			"namespace: other",
-			"namespace: istio-system",
-			1,
-		) + "type: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " + pick("e30K", "W10K", "YQo=") + "}\n"
+		return "kind: Secret\n" + inNamespace("istio-system") +
+			"type: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " + pick("e30K", "W10K", "YQo=") + "}\n"
 	case api.Namespace:
-		return fmt.Sprintf(
-			"kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n",
-			namespace,
-			pick("x: z", "x: z", "hidden: 'yes'"),
-		)
+		return fmt.Sprintf("kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n", namespace,
+			pick("x: z", "x: z", "hidden: 'yes'"))
 	case api.VirtualService:
 		if r.IntN(4) == 0 { // a delegate
 			return "kind: VirtualService\n" + meta + fmt.Sprintf(
 				"spec: {exportTo: [%s], http: [{route: [{destination: {host: static, subset: %s}}]}]}\n",
-				pick(`"*"`, `"."`),
-				pick("v1", "v2"),
-			)
+				pick(`"*"`, `"."`), pick("v1", "v2"))
 		}
 		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s%s}\n", host, pick(`"*"`, `"."`), pick(
 			"",
@@ -349,15 +340,10 @@ func randomEdit(r *rand.Rand, kind api.Kind) string {
 			))
 	case api.Service:
 		if r.IntN(4) == 0 { // a gateway of a network
-			return fmt.Sprintf(
-				"kind: Service\nmetadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n",
-				name,
-				namespace,
-			) +
-				fmt.Sprintf(
-					"spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n",
-					pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"),
-				)
+			return fmt.Sprintf("kind: Service\n"+
+				"metadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n"+
+				"spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n",
+				name, namespace, pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"))
 		}
 		return "kind: Service\n" + session + fmt.Sprintf("spec: {%s}\n", pick(
 			"clusterIP: 10.96.0.9, selector: {app: a}, ports: [{name: http, port: 80}, {name: tcp, port: 9080}]",
@@ -404,62 +390,30 @@ func randomEdit(r *rand.Rand, kind api.Kind) string {
 			`ingress: [{port: {number: 80, protocol: HTTPS, name: https}, tls: {mode: MUTUAL, credentialName: cert}}], egress: [{port: {number: 0, protocol: TCP, name: s}, bind: "unix:///run/a.sock", hosts: ["*/a.default.svc.cluster.local"]}, {hosts: ["./*"]}]`,
 		))
 	case api.Telemetry:
-		return "kind: Telemetry\n" + strings.Replace(
-			meta,
-			"namespace: other",
-			pick("namespace: other", "namespace: istio-system"),
-			1,
-		) + fmt.Sprintf("spec: {%s%s}\n",
+		return "kind: Telemetry\n" + inNamespace(pick("other", "istio-system")) + fmt.Sprintf("spec: {%s%s}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"accessLogging: [{providers: [{name: envoy}]}]", "accessLogging: [{disabled: true}]", "accessLogging: [{match: {mode: SERVER}, providers: [{name: als}]}]",
 				"tracing: [{providers: [{name: zipkin}], randomSamplingPercentage: 5}]", "tracing: [{disableSpanReporting: true}]",
 				"metrics: [{overrides: [{match: {mode: CLIENT}, tagOverrides: {host: {value: request.host}}}]}]",
 			))
 	case api.AuthorizationPolicy:
-		return "kind: AuthorizationPolicy\n" + strings.Replace(
-			meta,
-			"namespace: other",
-			pick("namespace: other", "namespace: istio-system"),
-			1,
-		) + fmt.Sprintf("spec: {%s%s}\n",
+		return "kind: AuthorizationPolicy\n" + inNamespace(pick("other", "istio-system")) + fmt.Sprintf("spec: {%s%s}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"rules: [{from: [{source: {namespaces: [default]}}]}]", "action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]",
 				"action: CUSTOM, provider: {name: ask}, rules: [{}]", "action: AUDIT, rules: [{}]",
 			))
 	case api.RequestAuthentication:
-		return "kind: RequestAuthentication\n" + strings.Replace(
-			meta,
-			"namespace: other",
-			pick("namespace: other", "namespace: istio-system"),
-			1,
-		) + fmt.Sprintf("spec: {%sjwtRules: [%s]}\n",
+		return "kind: RequestAuthentication\n" + inNamespace(pick("other", "istio-system")) + fmt.Sprintf("spec: {%sjwtRules: [%s]}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"", "{issuer: a, jwks: '{\"kty\": \"oct\", \"k\": \"YQ\"}'}", "{issuer: 'https://dns.example.com'}, {issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys'}",
 				"{issuer: b, jwksUri: 'https://dns.example.com:80/keys', timeout: 3s}", "{issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys', outputPayloadToHeader: x}",
 			))
 	case api.WasmPlugin, api.TrafficExtension:
-		selected := strings.Replace(
-			meta,
-			"namespace: other",
-			"namespace: istio-system",
-			1,
-		) + "spec: {" + pick(
-			"",
-			"selector: {matchLabels: {app: a}}, ",
-			"selector: {matchLabels: {istio: ingressgateway}}, ",
-		) +
-			pick(
-				"",
-				"",
-				"phase: AUTHN, ",
-				"phase: AUTHZ, ",
-				"priority: 3, ",
-			) + pick(
-			"",
-			"",
-			"match: [{mode: SERVER}], ",
-			"match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ",
-		)
+		selected := inNamespace("istio-system") + "spec: {"
+		selected += pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {istio: ingressgateway}}, ")
+		selected += pick("", "", "phase: AUTHN, ", "phase: AUTHZ, ", "priority: 3, ")
+		selected += pick("", "", "match: [{mode: SERVER}], ",
+			"match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ")
 		if kind == api.TrafficExtension {
 			return "kind: TrafficExtension\n" + selected + pick(
 				"lua: {inlineCode: a = 1}",
@@ -469,23 +423,12 @@ func randomEdit(r *rand.Rand, kind api.Kind) string {
 				"wasm: {url: example.com/a, imagePullSecret: a}",
 			) + "}\n"
 		}
-		return "kind: WasmPlugin\n" + selected + "url: " + pick(
-			"example.com/a",
-			"http://example.com/b",
-			"file:///c",
-		) + pick("", "", ", type: NETWORK") + pick(
-			"",
-			", pluginConfig: {a: b}",
-			", failStrategy: FAIL_OPEN",
-			", imagePullSecret: b",
-		) + "}\n"
+		selected += "url: " + pick("example.com/a", "http://example.com/b", "file:///c")
+		selected += pick("", "", ", type: NETWORK")
+		selected += pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN", ", imagePullSecret: b")
+		return "kind: WasmPlugin\n" + selected + "}\n"
 	case api.PeerAuthentication:
-		return "kind: PeerAuthentication\n" + strings.Replace(
-			meta,
-			"namespace: other",
-			pick("namespace: other", "namespace: istio-system"),
-			1,
-		) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
+		return "kind: PeerAuthentication\n" + inNamespace(pick("other", "istio-system")) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
 			pick(
 				"",
 				"selector: {matchLabels: {app: a}}, ",

@@ -133,13 +133,8 @@ func changeSetting(t *testing.T, setting string, types []string) {
 			g := &fresh.Generators[i%len(fresh.Generators)]
 			want := whole(t, g, view.Build(s, f.key))
 			if diff := resource.Compare(want, f.current(want)); !diff.Empty() {
-				t.Fatalf(
-					"after %s, generator %d (%s) has others than new generators make: %s",
-					text,
-					i,
-					g.TypeURL,
-					describe(t, diff, want),
-				)
+				t.Fatalf("after %s, generator %d (%s) has others than new generators make: %s",
+					text, i, g.TypeURL, describe(t, diff, want))
 			}
 		}
 	}

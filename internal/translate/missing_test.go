@@ -80,14 +80,8 @@ spec: {host: away.example.com, trafficPolicy: {tls: {mode: %[1]s, %[2]s}, portLe
 					}
 					found++
 					if !secured(c) {
-						t.Errorf(
-							"%s {%s, %s}: the cluster %s calls in the clear: %v",
-							name,
-							mode,
-							reference,
-							c.GetName(),
-							c,
-						)
+						t.Errorf("%s {%s, %s}: the cluster %s calls in the clear: %v", name, mode,
+							reference, c.GetName(), c)
 					}
 				}
 				if found == 0 {

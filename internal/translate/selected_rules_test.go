@@ -48,13 +48,8 @@ func TestSelectedRulesAreForTheSelected(t *testing.T) {
 			}
 			got := whole(t, g, view.Build(m.Snapshot(), key))
 			if diff := resource.Compare(want, got); !diff.Empty() {
-				t.Errorf(
-					"%s: generator %d (%s) has others than one of its own makes: %s",
-					text,
-					i,
-					g.TypeURL,
-					describe(t, diff, want),
-				)
+				t.Errorf("%s: generator %d (%s) has others than one of its own makes: %s", text, i,
+					g.TypeURL, describe(t, diff, want))
 			}
 			made[g.TypeURL] = append(made[g.TypeURL], got)
 		}

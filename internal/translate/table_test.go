@@ -107,12 +107,8 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 			}
 		}
 		if told == 0 || told == len(clusters) {
-			t.Errorf(
-				"%s: %d of %d clusters use EDS: the test is not effective",
-				proxy,
-				told,
-				len(clusters),
-			)
+			t.Errorf("%s: %d of %d clusters use EDS: the test is not effective", proxy, told,
+				len(clusters))
 		}
 	}
 }

@@ -45,12 +45,7 @@ func NewWithRunner(o Options, run func(context.Context, agent.Options) error) *c
 	command.AddLogFlags(root.PersistentFlags(), &logs)
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
-	root.AddCommand(
-		proxyCommand(o, &logs, run),
-		requestCommand(o),
-		waitCommand(),
-		command.Version(),
-	)
+	root.AddCommand(proxyCommand(o, &logs, run), requestCommand(o), waitCommand(), command.Version())
 	if o.ExtraCommands != nil {
 		root.AddCommand(o.ExtraCommands(&logs)...)
 	}

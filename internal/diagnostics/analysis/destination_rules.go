@@ -62,8 +62,7 @@ func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Co
 				"spec.trafficPolicy",
 				fmt.Sprintf(
 					"DestinationRule %q is older and has one for this host: clients that see both go by that one",
-					o.Name,
-				),
+					o.Name),
 			)
 		}
 		for i, s := range spec.Subsets {
@@ -74,9 +73,7 @@ func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Co
 					fmt.Sprintf("spec.subsets[%d]", i),
 					fmt.Sprintf(
 						"DestinationRule %q is older and has a subset %q of this host: clients that see both go by that one",
-						o.Name,
-						s.Name,
-					),
+						o.Name, s.Name),
 				)
 			}
 		}

@@ -38,8 +38,7 @@ func (a *analyzer) reportGatewayServicePorts() {
 			}) {
 				a.warn(code.GatewayPortNotDefinedOnService, c, fmt.Sprintf("spec.servers[%d].port.number", i), fmt.Sprintf(
 					"no Service of the selected proxies has port %d: clients cannot reach it, for instance through Service %q",
-					n, services[0].Name,
-				))
+					n, services[0].Name))
 			}
 		}
 	}

@@ -143,8 +143,7 @@ func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, ho
 			field,
 			fmt.Sprintf(
 				"none of the network's endpoints are from registry %q, where the service is: the gateway is not used",
-				found.Cluster,
-			),
+				found.Cluster),
 		)
 	}
 }
@@ -191,9 +190,7 @@ func (a *analyzer) reportLabelledGateways() {
 				"status.loadBalancer",
 				fmt.Sprintf(
 					"no address of a gateway of network %q is known, so the network is unreachable: %s was not resolved",
-					network,
-					strings.Join(s.External, ", "),
-				),
+					network, strings.Join(s.External, ", ")),
 			)
 		}
 	}

@@ -27,10 +27,8 @@ func (a *analyzer) checkSidecars() {
 					code.MultipleSidecarsWithoutWorkloadSelectors,
 					c,
 					"spec.workloadSelector",
-					fmt.Sprintf(
-						"is not set, nor is it in Sidecar %q, which is older: this one has no effect",
-						first.Name,
-					),
+					fmt.Sprintf("is not set, nor is it in Sidecar %q, which is older: this one has no effect",
+						first.Name),
 				)
 			} else {
 				general[c.Namespace] = c
@@ -124,9 +122,7 @@ func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination
 			field+".subset",
 			fmt.Sprintf(
 				"no DestinationRule defines a subset %q of %q: connections to unknown destinations fail",
-				d.Subset,
-				host,
-			),
+				d.Subset, host),
 		)
 	}
 }

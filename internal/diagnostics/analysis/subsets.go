@@ -36,8 +36,7 @@ func (a *analyzer) reportSubsetEndpoints() {
 			}) {
 				a.warn(code.DestinationRuleSubsetNotSelectPods, c, fmt.Sprintf("spec.subsets[%d].labels", i), fmt.Sprintf(
 					"no endpoint of %q has the labels %s: requests that are routed to subset %q get 503",
-					spec.Host, snapshot.SelectorText(subset.Labels), subset.Name,
-				))
+					spec.Host, snapshot.SelectorText(subset.Labels), subset.Name))
 			}
 		}
 	}

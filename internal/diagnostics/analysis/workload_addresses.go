@@ -26,8 +26,7 @@ func (a *analyzer) reportWorkloadAddresses() {
 			}
 			a.warn(code.FieldWithoutEffect, c, "spec.address", fmt.Sprintf(
 				"%q is not %s, which %s %q requires of its endpoints: the workload gets no requests to %q",
-				spec.GetAddress(), need, svc.From.Kind, svc.From.Name, svc.Host,
-			))
+				spec.GetAddress(), need, svc.From.Kind, svc.From.Name, svc.Host))
 		}
 	}
 }

@@ -43,8 +43,7 @@ func (a *analyzer) warnServicePort(c *config.Config, labels map[string]string, f
 	if svc, target := a.servicePort(c.Namespace, labels, number); svc != nil {
 		a.warn(code.PolicyPortUnused, c, field, fmt.Sprintf(
 			"port %d of %s %q leads to port %d of the workload: policies match the workload's own ports",
-			number, svc.From.Kind, svc.From.Name, target,
-		))
+			number, svc.From.Kind, svc.From.Name, target))
 	}
 }
 

@@ -106,8 +106,7 @@ func (a *analyzer) reportWorkloadSelectors() {
 			if !sets.has(namespace, selector) {
 				a.warn(code.NoMatchingWorkloadsFound, c, field, fmt.Sprintf(
 					"no known workload has the labels %s: the object applies to nothing",
-					snapshot.SelectorText(selector),
-				))
+					snapshot.SelectorText(selector)))
 			}
 		}
 	}

@@ -259,13 +259,8 @@ func (x *injection) configMapData(ctx context.Context, name, files string) (map[
 	}
 	m, err := client.CoreV1().ConfigMaps(x.istioNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf(
-			"read ConfigMap %s/%s: %w (give %s or --offline to do without)",
-			x.istioNamespace,
-			name,
-			err,
-			files,
-		)
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w (give %s or --offline to do without)",
+			x.istioNamespace, name, err, files)
 	}
 	return m.Data, nil
 }

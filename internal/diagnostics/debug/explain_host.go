@@ -44,8 +44,7 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 	if svc == nil {
 		return []string{fmt.Sprintf(
 			"the proxy has no service %q: DNS decides the address, and the placeholder %s is used here; --to sets another one",
-			host, explain.UnresolvedAddress,
-		)}
+			host, explain.UnresolvedAddress)}
 	}
 	number := uint32(call.To.Port())
 	if _, ok := svc.Port(number); ok {
@@ -57,8 +56,7 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 	}
 	return []string{fmt.Sprintf(
 		"service %s has no port %d, so none of its configuration applies; its ports are %s",
-		svc.Host, number, strings.Join(ports, ", "),
-	)}
+		svc.Host, number, strings.Join(ports, ", "))}
 }
 
 // addressOf returns the address to which a host resolves for the proxy's workload: that of the

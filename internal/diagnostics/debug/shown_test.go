@@ -39,9 +39,8 @@ func TestPullSecretsAreNotShown(t *testing.T) {
 		"http":    func(c *wasmv3.PluginConfig) proto.Message { return &httpwasmv3.Wasm{Config: c} },
 		"network": func(c *wasmv3.PluginConfig) proto.Message { return &networkwasmv3.Wasm{Config: c} },
 	} {
-		got := redactSecrets(
-			extension(map[string]string{pullSecretVariable: "password", "A": "for-the-module"}, filter),
-		).Value
+		secret := extension(map[string]string{pullSecretVariable: "password", "A": "for-the-module"}, filter)
+		got := redactSecrets(secret).Value
 		for text, there := range map[string]bool{"password": false, redacted: true, "for-the-module": true, "shop.plugin": true} {
 			if bytes.Contains(got, []byte(text)) != there {
 				t.Errorf("%s: %q is shown: %v", name, text, !there)

@@ -70,13 +70,8 @@ func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text s
 		return []choice{{cluster: s.Cluster, share: 1}}, "forwards to " + s.Cluster, nil
 	case *routev3.RouteAction_ClusterHeader:
 		name, _ := x.request.headerValue(s.ClusterHeader)
-		return []choice{
-				{cluster: name, share: 1},
-			}, fmt.Sprintf(
-				"forwards to cluster %[2]q, which header %[1]s names",
-				s.ClusterHeader,
-				name,
-			), nil
+		text = fmt.Sprintf("forwards to cluster %q, which header %s names", name, s.ClusterHeader)
+		return []choice{{cluster: name, share: 1}}, text, nil
 	case *routev3.RouteAction_WeightedClusters:
 		total := 0.0
 		for _, c := range s.WeightedClusters.GetClusters() {

@@ -32,10 +32,8 @@ func TestExplain(t *testing.T) {
 			}
 			fmt.Fprintln(&out, path)
 			back := new(explain.Path)
-			if js, err := json.Marshal(
-				path,
-			); err != nil || json.Unmarshal(js, back) != nil ||
-				back.String() != path.String() {
+			js, err := json.Marshal(path)
+			if err != nil || json.Unmarshal(js, back) != nil || back.String() != path.String() {
 				t.Errorf("%s: JSON does not hold all of the path: %s, %v", line, js, err)
 			}
 		}

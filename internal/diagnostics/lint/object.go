@@ -104,11 +104,8 @@ func (r *analysisRun) addObject(o *object) {
 		}
 		r.addProblem(config.Problem{
 			Code: code.DuplicateObject, Key: o.key, Origin: o.origin(), Severity: config.Error,
-			Reason: fmt.Sprintf(
-				"is also at %s:%d, which is used; this one is not analyzed further",
-				first.file,
-				first.line,
-			),
+			Reason: fmt.Sprintf("is also at %s:%d, which is used; this one is not analyzed further",
+				first.file, first.line),
 		})
 		return
 	}

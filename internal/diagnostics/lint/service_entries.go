@@ -65,13 +65,8 @@ func (r *analysisRun) checkEntryProtocols() {
 							Field: now.field, Severity: config.Warning, Conflict: other.object.key,
 							Reason: fmt.Sprintf(
 								"host %s has port %d with the protocol %s here, and %s in ServiceEntry %s/%s",
-								host,
-								p.GetNumber(),
-								now.protocol,
-								other.protocol,
-								other.object.key.Namespace,
-								other.object.key.Name,
-							),
+								host, p.GetNumber(), now.protocol, other.protocol,
+								other.object.key.Namespace, other.object.key.Name),
 						})
 					}
 				}

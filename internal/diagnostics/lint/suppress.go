@@ -25,9 +25,7 @@ func ParseSuppression(text string) (Suppression, error) {
 	c, pattern, found := strings.Cut(text, "=")
 	if !found || c == "" || strings.TrimSpace(pattern) == "" {
 		return Suppression{}, fmt.Errorf(
-			"suppression %q: want CODE=RESOURCE, such as \"IST0102=Namespace default\"",
-			text,
-		)
+			"suppression %q: want CODE=RESOURCE, such as \"IST0102=Namespace default\"", text)
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		return Suppression{}, fmt.Errorf("suppression %q: %w", text, err)

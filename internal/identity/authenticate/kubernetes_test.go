@@ -149,11 +149,8 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if known != nil || !errors.Is(unknown, ErrUnavailable) {
-		t.Errorf(
-			"while the API server does not answer: %v for a token that is remembered, %v for another",
-			known,
-			unknown,
-		)
+		t.Errorf("while the API server does not answer: %v for a token that is remembered, %v for another",
+			known, unknown)
 	}
 }
 

@@ -101,13 +101,8 @@ func TestFloodOfBadTokens(t *testing.T) {
 	stop()
 	attackers.Wait()
 	bad := server.n.Load() - 150
-	t.Logf(
-		"%d bad tokens, %d reviews of them, at most %d reviews at once; slowest good token %v",
-		tried.Load(),
-		bad,
-		server.most.Load(),
-		time.Duration(slowest.Load()),
-	)
+	t.Logf("%d bad tokens, %d reviews of them, at most %d reviews at once; slowest good token %v",
+		tried.Load(), bad, server.most.Load(), time.Duration(slowest.Load()))
 	if bad > badTokenBudget+50 {
 		t.Errorf("the API server was asked about %d bad tokens", bad)
 	}

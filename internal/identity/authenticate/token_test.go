@@ -122,7 +122,8 @@ func TestWorkloadTokens(t *testing.T) {
 	}
 	good := made("a", "b", time.Hour, "istio-ca")
 	parts := strings.Split(good, ".")
-	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"`+id+`"}`)) + "." + parts[1] + "."
+	encodePart := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	none := encodePart(`{"alg":"none","kid":"`+id+`"}`) + "." + parts[1] + "."
 	der, err := json.Marshal(jose.JSONWebKey{Key: &key.PublicKey})
 	if err != nil {
 		t.Fatal(err)
@@ -148,9 +149,7 @@ func TestWorkloadTokens(t *testing.T) {
 		"no signature":      {none, "none"},
 		"signature cut off": {parts[0] + "." + parts[1] + ".", ""},
 		"payload changed": {
-			parts[0] + "." + base64.RawURLEncoding.EncodeToString(
-				[]byte(`{"iss":"`+workloadIssuer+`","sub":"system:serviceaccount:x:y"}`),
-			) + "." + parts[2],
+			parts[0] + "." + encodePart(`{"iss":"`+workloadIssuer+`","sub":"system:serviceaccount:x:y"}`) + "." + parts[2],
 			"",
 		},
 		// The public key, which is not secret, used as an HMAC key.

@@ -315,9 +315,8 @@ func TestRegistration(t *testing.T) {
 
 func signFor(by *pki.Pair, template *x509.Certificate, key any) ([]byte, error) {
 	t := *template
-	t.SerialNumber, t.NotBefore, t.BasicConstraintsValid = by.Certificate.SerialNumber, time.Now().Add(
-		-time.Minute,
-	), true
+	t.SerialNumber, t.BasicConstraintsValid = by.Certificate.SerialNumber, true
+	t.NotBefore = time.Now().Add(-time.Minute)
 	if t.NotAfter.IsZero() {
 		t.NotAfter = time.Now().Add(time.Hour)
 	}

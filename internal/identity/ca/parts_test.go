@@ -91,13 +91,8 @@ func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 	if len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || len(leaf.Subject.Names) > 0 ||
 		leaf.IsCA ||
 		len(leaf.Extensions) != 5 {
-		t.Errorf(
-			"the leaf has more than its ID: %v %v %v, %d extensions",
-			leaf.DNSNames,
-			leaf.IPAddresses,
-			leaf.Subject,
-			len(leaf.Extensions),
-		)
+		t.Errorf("the leaf has more than its ID: %v %v %v, %d extensions", leaf.DNSNames,
+			leaf.IPAddresses, leaf.Subject, len(leaf.Extensions))
 	}
 	if s := leaf.SerialNumber; s.Sign() <= 0 || s.BitLen() > 128 {
 		t.Errorf("the serial number is %v", s)

@@ -181,8 +181,7 @@ func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 		if !e.Id.Equal(oidAltName()) {
 			return fmt.Errorf(
 				"the certificate request has an extension (%s); only the subject alternative name is allowed",
-				e.Id,
-			)
+				e.Id)
 		}
 	}
 	return nil

@@ -59,8 +59,7 @@ func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 	}
 	return nil, fmt.Errorf(
 		"no root-cert.pem in %q: the control plane creates it at its first start with --caDir",
-		d.CADir,
-	)
+		d.CADir)
 }
 
 // SignToken returns a token signed with the workload token key in CADir, by default for the

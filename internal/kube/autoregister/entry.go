@@ -164,11 +164,8 @@ func checkAccount(p *mesh.Proxy, namespace, account string) error {
 	case a.Namespace != namespace:
 		return fmt.Errorf("the proxy is authenticated in namespace %q, but registers in %q", a.Namespace, namespace)
 	case account != "" && a.Name != account:
-		return fmt.Errorf(
-			"the proxy is authenticated as service account %q, but the entry requires %q",
-			a.Name,
-			account,
-		)
+		return fmt.Errorf("the proxy is authenticated as service account %q, but the entry requires %q",
+			a.Name, account)
 	}
 	return nil
 }

@@ -83,16 +83,14 @@ func newClusterLab(t *testing.T) *lab {
 		[]byte(
 			fmt.Sprintf(
 				`{"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": {"name": "vms"}, "spec": %s}`,
-				spec,
-			),
+				spec),
 		),
 		&u.Object,
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Dynamic.Resource(resourceOf(api.WorkloadGroup)).Namespace(
-		l.namespace,
-	).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+	groups := client.Dynamic.Resource(resourceOf(api.WorkloadGroup)).Namespace(l.namespace)
+	if _, err := groups.Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -214,9 +212,8 @@ func (l *lab) entries() []*config.Config {
 		}
 		return out
 	}
-	list, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
-		l.namespace,
-	).List(context.Background(), metav1.ListOptions{})
+	entries := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace)
+	list, err := entries.List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		l.Error(err)
 		return nil

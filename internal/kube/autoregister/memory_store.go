@@ -149,9 +149,8 @@ func (m *MemoryStore) Get(_ context.Context, namespace, name string) (*Entry, er
 // clone returns a copy of the entry that shares only the contents of its conditions.
 func (e *memoryEntry) clone() *memoryEntry {
 	next := *e
-	next.Labels, next.Annotations, next.Conditions = maps.Clone(e.Labels), maps.Clone(
-		e.Annotations,
-	), slices.Clone(e.Conditions)
+	next.Labels, next.Annotations = maps.Clone(e.Labels), maps.Clone(e.Annotations)
+	next.Conditions = slices.Clone(e.Conditions)
 	next.Spec, _ = proto.Clone(e.Spec).(*networking.WorkloadEntry)
 	return &next
 }

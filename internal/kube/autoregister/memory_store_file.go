@@ -75,13 +75,8 @@ func OpenMemoryStore(file string) (*MemoryStore, error) {
 			Spec:        new(networking.WorkloadEntry),
 		}}
 		if err := protojson.Unmarshal(k.Spec, e.Spec); err != nil {
-			return nil, fmt.Errorf(
-				"load registered workloads: file %q: entry %s/%s: %w",
-				file,
-				k.Namespace,
-				k.Name,
-				err,
-			)
+			return nil, fmt.Errorf("load registered workloads: file %q: entry %s/%s: %w", file,
+				k.Namespace, k.Name, err)
 		}
 		if e.Annotations == nil {
 			e.Annotations = map[string]string{}

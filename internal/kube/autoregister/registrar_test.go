@@ -56,9 +56,8 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 			l.Errorf("annotations %v", e.Annotations)
 		}
 		if l.dynamic != nil {
-			u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
-				l.namespace,
-			).Get(l.Context(), vmName, metav1.GetOptions{})
+			entries := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace)
+			u, err := entries.Get(l.Context(), vmName, metav1.GetOptions{})
 			if err != nil || len(u.GetOwnerReferences()) != 1 || u.GetOwnerReferences()[0].UID == "" ||
 				u.GetOwnerReferences()[0].Name != "vms" {
 				l.Errorf("error %v, owners %v", err, u.GetOwnerReferences())
@@ -220,9 +219,8 @@ func (l *lab) created() string {
 	if l.dynamic == nil {
 		return ""
 	}
-	u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
-		l.namespace,
-	).Get(l.Context(), vmName, metav1.GetOptions{})
+	entries := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace)
+	u, err := entries.Get(l.Context(), vmName, metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}

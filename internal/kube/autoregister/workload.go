@@ -161,11 +161,8 @@ func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entr
 	switch {
 	case e == nil && !want.isAutoRegistered():
 		return &RegistrationError{
-			Reason: fmt.Sprintf(
-				"WorkloadEntry %q, which the proxy names, does not exist in namespace %q",
-				w.name,
-				w.namespace,
-			),
+			Reason: fmt.Sprintf("WorkloadEntry %q, which the proxy names, does not exist in namespace %q",
+				w.name, w.namespace),
 		}
 	case e == nil:
 		return w.createEntry(ctx, want)

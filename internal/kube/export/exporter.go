@@ -193,9 +193,8 @@ func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (c
 	if service == nil {
 		return false, nil // deleted; Trigger will follow
 	}
-	_, err = r.o.Client.Dynamic.Resource(r.resource).Namespace(
-		k.Namespace,
-	).Create(ctx, r.newExport(service), metav1.CreateOptions{})
+	exports := r.o.Client.Dynamic.Resource(r.resource).Namespace(k.Namespace)
+	_, err = exports.Create(ctx, r.newExport(service), metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		r.exported[k] = true

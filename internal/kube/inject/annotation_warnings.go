@@ -37,8 +37,7 @@ func annotationWarnings(annotations map[string]string) []string {
 			list,
 			fmt.Sprintf(
 				"annotation %s is ignored: the proxy's readiness does not depend on the application's ports",
-				annotation.SidecarStatusReadinessApplicationPorts.Name,
-			),
+				annotation.SidecarStatusReadinessApplicationPorts.Name),
 		)
 	}
 	return list

@@ -50,12 +50,8 @@ func (c *Config) Decide(pod *corev1.Pod, namespace string) Decision {
 		return Decision{Reason: "its " + by + " " + label.SidecarInject.Name + " is false"}
 	case "":
 	default:
-		d.Warning = fmt.Sprintf(
-			"%s %s: %q is neither true nor false and is ignored",
-			by,
-			label.SidecarInject.Name,
-			value,
-		)
+		d.Warning = fmt.Sprintf("%s %s: %q is neither true nor false and is ignored", by,
+			label.SidecarInject.Name, value)
 	}
 	selects := func(s labels.Selector) bool { return s.Matches(labels.Set(pod.Labels)) }
 	switch {

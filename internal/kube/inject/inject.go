@@ -353,11 +353,8 @@ func (j *injection) podWarnings() []string {
 	if p := j.pod.Spec.DNSPolicy; p != "" && p != corev1.DNSClusterFirst {
 		list = append(
 			list,
-			fmt.Sprintf(
-				"spec.dnsPolicy is %s, not %s: the sidecar may not find the control plane's address",
-				p,
-				corev1.DNSClusterFirst,
-			),
+			fmt.Sprintf("spec.dnsPolicy is %s, not %s: the sidecar may not find the control plane's address",
+				p, corev1.DNSClusterFirst),
 		)
 	}
 	return list

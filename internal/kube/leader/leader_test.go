@@ -102,8 +102,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 			if took := time.Since(began); took > 1900*time.Millisecond {
 				t.Errorf(
 					"took over after %v from a replica that released the lease, not sooner than from one that did not",
-					took,
-				)
+					took)
 			}
 		}
 	}

@@ -93,12 +93,8 @@ func TestVerdict(t *testing.T) {
 	v, _ := faultCondition(false, many, nil)
 	if m := v.message(); len(m) > maxMessage || !strings.HasSuffix(m, "…") || strings.ContainsRune(m, '\uFFFD') ||
 		len(v.messages) != 1 {
-		t.Errorf(
-			"a message of %d bytes, ending in %q, and %d validation messages",
-			len(m),
-			m[len(m)-10:],
-			len(v.messages),
-		)
+		t.Errorf("a message of %d bytes, ending in %q, and %d validation messages", len(m),
+			m[len(m)-10:], len(v.messages))
 	}
 }
 

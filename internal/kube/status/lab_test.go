@@ -222,9 +222,8 @@ func (l *lab) tryApply(manifest string) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.dynamic.Resource(r).Namespace(
-		u.GetNamespace(),
-	).Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+	objects := l.dynamic.Resource(r).Namespace(u.GetNamespace())
+	return objects.Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
 }
 
 func (l *lab) virtualService(name, timeout string) *unstructured.Unstructured {
@@ -258,16 +257,8 @@ func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
 func (l *lab) writeStatus(u *unstructured.Unstructured, patch string) {
 	l.Helper()
 	r, _ := resourceOf(api.Kind(u.GetKind()))
-	_, err := l.dynamic.Resource(r).Namespace(
-		u.GetNamespace(),
-	).Patch(
-		l.Context(),
-		u.GetName(),
-		types.MergePatchType,
-		[]byte(patch),
-		metav1.PatchOptions{FieldManager: "another"},
-		"status",
-	)
+	_, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Patch(l.Context(), u.GetName(),
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "another"}, "status")
 	if err != nil {
 		l.Fatal(err)
 	}

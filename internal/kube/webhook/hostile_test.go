@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,20 +69,8 @@ func hostile() map[string]string {
 	}
 	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 12; i++ {
-		bomb += fmt.Sprintf(
-			"a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n",
-			i,
-			i,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-			i-1,
-		)
+		aliases := slices.Repeat([]string{fmt.Sprintf("*a%d", i-1)}, 9)
+		bomb += fmt.Sprintf("a%d: &a%[1]d [%s]\n", i, strings.Join(aliases, ","))
 	}
 	return map[string]string{
 		"nothing":        "",

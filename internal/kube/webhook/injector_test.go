@@ -97,13 +97,8 @@ func TestPodsAreInjected(t *testing.T) {
 			}
 			if !slices.Equal(names(got.Spec.InitContainers), c.init) ||
 				!slices.Equal(names(got.Spec.Containers), c.container) {
-				t.Errorf(
-					"init containers %q, containers %q; want %q, %q",
-					names(got.Spec.InitContainers),
-					names(got.Spec.Containers),
-					c.init,
-					c.container,
-				)
+				t.Errorf("init containers %q, containers %q; want %q, %q",
+					names(got.Spec.InitContainers), names(got.Spec.Containers), c.init, c.container)
 			}
 			if len(got.Spec.Containers)+len(got.Spec.InitContainers) > 1 &&
 				got.Labels["topology.istio.io/network"] != "n1" {

@@ -131,9 +131,10 @@ func timeReview(t *testing.T, address string) time.Duration {
 // options.
 func serveWebhook(t *testing.T, change ...func(*Options)) (address string) {
 	t.Helper()
-	certificate := pki.Authority("root").Issue(
-		&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
-	).TLS()
+	certificate := pki.Authority("root").Issue(&x509.Certificate{
+		DNSNames:    []string{"localhost"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}).TLS()
 	i := &Injector{
 		Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() },
 		Log:  slog.New(slog.DiscardHandler),

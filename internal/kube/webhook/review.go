@@ -136,23 +136,11 @@ func (s *Server) callWithRecovery(
 	defer func() {
 		if p := recover(); p != nil {
 			if s.options.Recovery != nil {
-				_ = s.options.Recovery.Record(
-					p,
-					"webhook",
-					"path",
-					path,
-					"object",
-					r.Kind.Kind+"/"+r.Namespace+"/"+r.Name,
-				)
+				_ = s.options.Recovery.Record(p, "webhook", "path", path,
+					"object", r.Kind.Kind+"/"+r.Namespace+"/"+r.Name)
 			}
-			err = fmt.Errorf(
-				"panic during the review of %s %s/%s: %v\n%s",
-				r.Kind.Kind,
-				r.Namespace,
-				r.Name,
-				p,
-				debug.Stack(),
-			)
+			err = fmt.Errorf("panic during the review of %s %s/%s: %v\n%s", r.Kind.Kind,
+				r.Namespace, r.Name, p, debug.Stack())
 		}
 	}()
 	return review(ctx, path, r)

@@ -44,9 +44,8 @@ func NewValidationProbe(
 		}}
 		gateway.SetLabels(matchingLabels(v, revision))
 		resource := schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "gateways"}
-		_, err := client.Resource(resource).Namespace(
-			namespace,
-		).Create(ctx, gateway, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		_, err := client.Resource(resource).Namespace(namespace).Create(ctx, gateway, dryRun)
 		switch {
 		case err == nil:
 			return errors.New("an invalid Gateway was accepted in a dry run")

@@ -120,12 +120,8 @@ func celType(expression string) (*cel.Type, string) {
 			strings.NewReplacer("\n", " ", " (in container '')", "").Replace(first.Message),
 			" expecting ",
 		)
-		return nil, fmt.Sprintf(
-			"is not an expression that proxies can evaluate: at column %d: %s%s",
-			first.Location.Column()+1,
-			message,
-			celHint(message),
-		)
+		return nil, fmt.Sprintf("is not an expression that proxies can evaluate: at column %d: %s%s",
+			first.Location.Column()+1, message, celHint(message))
 	}
 	return checked.OutputType(), patternFault(checked)
 }

@@ -175,11 +175,7 @@ func logging(t *testing.T, n int, format, condition string) *listenerv3.Listener
 	return &listenerv3.Listener{
 		Name: fmt.Sprint(n),
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: fmt.Sprintf(
-				"127.1.%d.%d",
-				n>>8,
-				n&255,
-			),
+			Address:       fmt.Sprintf("127.1.%d.%d", n>>8, n&255),
 			PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{

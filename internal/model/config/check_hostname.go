@@ -31,10 +31,7 @@ func domainFault(name string) string {
 		if !isHostLabel(label) {
 			return fmt.Sprintf(
 				"%q is not a host name: %q must be 1 to %d letters, digits or \"-\", beginning and ending with a letter or digit",
-				name,
-				label,
-				maxLabelLength,
-			)
+				name, label, maxLabelLength)
 		}
 	}
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {

@@ -75,9 +75,7 @@ func HeaderValueFault(value string) string {
 		if n == 0 {
 			return fmt.Sprintf(
 				"%q: the \"%%\" at position %d begins no command such as %%REQ(name)%%; a percent sign itself is written \"%%%%\"",
-				value,
-				len(value)-len(rest)+len(before)+1,
-			)
+				value, len(value)-len(rest)+len(before)+1)
 		}
 		rest = after[n:]
 	}
@@ -127,12 +125,8 @@ func (r *report) checkHeaderNames(at path, names []string) {
 func (r *report) checkHTTPMethods(at path, list []string) {
 	for i, method := range list {
 		if method != "*" && !slices.Contains(httpMethods(), method) {
-			r.errorf(
-				at.Index(i),
-				"%q is not an HTTP method, must be \"*\" or one of %s",
-				method,
-				strings.Join(httpMethods(), ", "),
-			)
+			r.errorf(at.Index(i), "%q is not an HTTP method, must be \"*\" or one of %s", method,
+				strings.Join(httpMethods(), ", "))
 		}
 	}
 }

@@ -68,10 +68,8 @@ func isHTTP(protocol string) bool {
 // service's port must be.
 func (r *report) checkPortName(at path, name string) {
 	if !isHostLabel(name) {
-		r.errorf(
-			at,
+		r.errorf(at,
 			"%q is not a port name: it must be a DNS label (letters, digits and \"-\", at most 63 characters)",
-			name,
-		)
+			name)
 	}
 }

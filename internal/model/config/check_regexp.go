@@ -38,9 +38,7 @@ func regexpFault(expr string) (groups int, fault string) {
 	if size := programSize(tree); size > maxRegexpProgram {
 		return 0, fmt.Sprintf(
 			"the regular expression is too complex: it compiles to about %d instructions, at most %d are allowed",
-			size,
-			maxRegexpProgram,
-		)
+			size, maxRegexpProgram)
 	}
 	return tree.MaxCap(), ""
 }

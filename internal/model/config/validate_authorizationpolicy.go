@@ -30,11 +30,9 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 		r.errorf(at.Child("provider"), "is allowed for action CUSTOM only, not for %s", action)
 	}
 	if len(policy.GetRules()) == 0 && (custom || action == security.AuthorizationPolicy_DENY) {
-		r.errorf(
-			at.Child("rules"),
+		r.errorf(at.Child("rules"),
 			"without rules action %s never applies: write \"rules: [{}]\" for every request",
-			action,
-		)
+			action)
 	}
 	r.checkMaxItems(at.Child("rules"), len(policy.GetRules()), 512)
 	for i, rule := range policy.GetRules() {
@@ -167,15 +165,8 @@ func (r *report) checkServiceAccounts(at path, source *security.Source) {
 		{"serviceAccounts", source.GetServiceAccounts()},
 		{"notServiceAccounts", source.GetNotServiceAccounts()},
 	}
-	others := len(
-		source.GetPrincipals(),
-	) + len(
-		source.GetNotPrincipals(),
-	) + len(
-		source.GetNamespaces(),
-	) + len(
-		source.GetNotNamespaces(),
-	)
+	others := len(source.GetPrincipals()) + len(source.GetNotPrincipals()) +
+		len(source.GetNamespaces()) + len(source.GetNotNamespaces())
 	for _, list := range lists {
 		if len(list.values) > 0 && others > 0 {
 			r.errorf(at.Child(list.name), "must not be set together with principals or namespaces")

@@ -27,11 +27,9 @@ func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule)
 	if rule.GetWorkloadSelector() != nil {
 		for i, namespace := range rule.GetExportTo() {
 			if namespace != "." && namespace != r.object.Namespace {
-				r.errorf(
-					at.Child("exportTo").Index(i),
+				r.errorf(at.Child("exportTo").Index(i),
 					"with workloadSelector the rule is for clients of its own namespace and cannot be exported to %q",
-					namespace,
-				)
+					namespace)
 			}
 		}
 	}

@@ -136,11 +136,8 @@ func (r *report) checkZoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerS
 			[]string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.istio.io/subzone"},
 			key,
 		) {
-			r.errorf(
-				at.Child("failoverPriority").Index(i),
-				"%q must not be listed: zone-aware balancing sees to it",
-				key,
-			)
+			r.errorf(at.Child("failoverPriority").Index(i),
+				"%q must not be listed: zone-aware balancing sees to it", key)
 		}
 	}
 	if size := lb.GetMinClusterSize(); size != nil && size.GetValue() < 1 {

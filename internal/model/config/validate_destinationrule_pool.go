@@ -72,10 +72,8 @@ func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetec
 		r.checkNonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
 	}
 	if !outlier.GetSplitExternalLocalOriginErrors() && outlier.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
-		r.errorf(
-			at.Child("consecutiveLocalOriginFailures"),
-			"has no effect unless splitExternalLocalOriginErrors is true",
-		)
+		r.errorf(at.Child("consecutiveLocalOriginFailures"),
+			"has no effect unless splitExternalLocalOriginErrors is true")
 	}
 	r.checkDuration(at.Child("interval"), outlier.GetInterval())
 	r.checkDuration(at.Child("baseEjectionTime"), outlier.GetBaseEjectionTime())

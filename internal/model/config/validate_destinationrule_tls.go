@@ -28,35 +28,27 @@ func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 			r.warnf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: the certificates set here are ignored")
 		}
 		if tls.GetInsecureSkipVerify().GetValue() {
-			r.warnf(
-				at.Child("insecureSkipVerify"),
-				"is ignored in mode ISTIO_MUTUAL: proxies always check each other's certificates",
-			)
+			r.warnf(at.Child("insecureSkipVerify"),
+				"is ignored in mode ISTIO_MUTUAL: proxies always check each other's certificates")
 		}
 		return
 	case networking.ClientTLSSettings_DISABLE:
 		if !proto.Equal(tls, new(networking.ClientTLSSettings)) {
-			r.warnf(
-				at.Child("mode"),
-				"is DISABLE, which it is also where it is not set: everything else here is ignored",
-			)
+			r.warnf(at.Child("mode"),
+				"is DISABLE, which it is also where it is not set: everything else here is ignored")
 		}
 		return
 	case networking.ClientTLSSettings_SIMPLE:
 		if tls.GetClientCertificate() != "" || tls.GetPrivateKey() != "" {
-			r.warnf(
-				at.Child("clientCertificate"),
-				"is ignored in mode SIMPLE: it is mode MUTUAL that shows the server a certificate",
-			)
+			r.warnf(at.Child("clientCertificate"),
+				"is ignored in mode SIMPLE: it is mode MUTUAL that shows the server a certificate")
 		}
 	default:
 		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
 	}
 	if files && tls.GetCredentialName() != "" {
-		r.errorf(
-			at.Child("credentialName"),
-			"must not be set together with clientCertificate, privateKey, caCertificates or caCrl",
-		)
+		r.errorf(at.Child("credentialName"),
+			"must not be set together with clientCertificate, privateKey, caCertificates or caCrl")
 	}
 	if tls.GetInsecureSkipVerify().GetValue() && (tls.GetCaCertificates() != "" || len(tls.GetSubjectAltNames()) > 0) {
 		r.errorf(at.Child("insecureSkipVerify"), "must not be true together with caCertificates or subjectAltNames")

@@ -19,11 +19,8 @@ const convertedGateway = "internal.istio.io/gateway-semantics"
 // cannot share a port, are Warnings. Empty names are no duplicates.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	if strings.Contains(r.object.Name, ".") && r.object.Annotations[convertedGateway] != "gateway" {
-		r.errorf(
-			field.NewPath("metadata", "name"),
-			"%q has a dot: a VirtualService cannot name such a Gateway",
-			r.object.Name,
-		)
+		r.errorf(field.NewPath("metadata", "name"),
+			"%q has a dot: a VirtualService cannot name such a Gateway", r.object.Name)
 	}
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
@@ -65,12 +62,9 @@ func (r *report) warnSharedPort(at path, server *networking.Server, listeners ma
 	case !taken:
 		listeners[listener] = family
 	case before != family:
-		r.warnf(
-			at,
+		r.warnf(at,
 			"port %d is already served with %s by a server before this one, which is not served",
-			server.GetPort().GetNumber(),
-			before,
-		)
+			server.GetPort().GetNumber(), before)
 	}
 }
 

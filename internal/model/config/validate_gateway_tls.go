@@ -70,10 +70,8 @@ func KnownCipherSuites(names []string) []string {
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
-		r.errorf(
-			at,
-			"only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set",
-		)
+		r.errorf(at,
+			"only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set")
 	}
 	r.checkMaxItems(at.Child("credentialNames"), len(tls.GetCredentialNames()), 2)
 	r.checkMaxItems(at.Child("tlsCertificates"), len(tls.GetTlsCertificates()), 2)
@@ -191,11 +189,8 @@ func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings,
 		return c.GetCaCertificates() != ""
 	})
 	if mutual && tls.GetCaCertificates() == "" && tls.GetCaCertCredentialName() == "" && !inList {
-		r.errorf(
-			at.Child("caCertificates"),
-			"is required for mode %s, to check the certificates of clients",
-			tls.GetMode(),
-		)
+		r.errorf(at.Child("caCertificates"),
+			"is required for mode %s, to check the certificates of clients", tls.GetMode())
 	}
 }
 
@@ -205,20 +200,13 @@ func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings,
 func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {
-		r.warnf(
-			at.Child("minProtocolVersion"),
-			"%s is above maxProtocolVersion %s: no client can connect",
-			lowest,
-			highest,
-		)
+		r.warnf(at.Child("minProtocolVersion"),
+			"%s is above maxProtocolVersion %s: no client can connect", lowest, highest)
 	}
 	if (lowest == networking.ServerTLSSettings_TLSV1_0 || lowest == networking.ServerTLSSettings_TLSV1_1) &&
 		len(tls.GetCipherSuites()) == 0 {
-		r.warnf(
-			at.Child("minProtocolVersion"),
-			"%s needs cipherSuites: none of the default ones is for versions below TLSV1_2",
-			lowest,
-		)
+		r.warnf(at.Child("minProtocolVersion"),
+			"%s needs cipherSuites: none of the default ones is for versions below TLSV1_2", lowest)
 	}
 	seen := map[string]bool{}
 	for i, suite := range tls.GetCipherSuites() {

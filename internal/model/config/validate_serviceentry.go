@@ -78,10 +78,8 @@ func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[
 		r.checkOptionalPort(here.Child("targetPort"), port.GetTargetPort())
 		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS &&
 			isHTTP(port.GetProtocol()) {
-			r.warnf(
-				here.Child("targetPort"),
-				"has no effect on requests with resolution DYNAMIC_DNS, which go to the port of their host",
-			)
+			r.warnf(here.Child("targetPort"),
+				"has no effect on requests with resolution DYNAMIC_DNS, which go to the port of their host")
 		}
 		if names[port.GetName()] {
 			r.errorf(here.Child("name"), "port name %q is there twice", port.GetName())
@@ -105,11 +103,9 @@ func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, 
 	switch {
 	case !tcp || len(entry.GetAddresses()) > 0:
 	case entry.GetResolution() == networking.ServiceEntry_NONE:
-		r.warnf(
-			at,
+		r.warnf(at,
 			"a TCP port without addresses and with resolution NONE matches every connection to port %d, to any address",
-			port.GetNumber(),
-		)
+			port.GetNumber())
 	case refused:
 		r.warnf(
 			at,
@@ -161,11 +157,9 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 		}
 	}
 	if unix && len(entry.GetPorts()) != 1 {
-		r.errorf(
-			at,
+		r.errorf(at,
 			"endpoints on Unix domain sockets need exactly one port in spec.ports, found %d",
-			len(entry.GetPorts()),
-		)
+			len(entry.GetPorts()))
 	}
 }
 
@@ -180,12 +174,9 @@ func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, port
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		for i, host := range entry.GetHosts() {
 			if strings.HasPrefix(host, "*") && host != "*" {
-				r.errorf(
-					at.Child("hosts").Index(i),
-					"wildcard %q cannot be resolved: resolution %s needs endpoints",
-					host,
-					resolution,
-				)
+				r.errorf(at.Child("hosts").Index(i),
+					"wildcard %q cannot be resolved: resolution %s needs endpoints", host,
+					resolution)
 			}
 		}
 	}
@@ -203,11 +194,9 @@ func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, port
 		if address := endpoint.GetAddress(); address != "" {
 			r.addFault(here.Child("address"), hostOrIPFault(address))
 		} else if endpoint.GetNetwork() != "" {
-			r.errorf(
-				here.Child("address"),
+			r.errorf(here.Child("address"),
 				"is required with resolution %s: gateways of a network are not resolved by DNS",
-				resolution,
-			)
+				resolution)
 		}
 	}
 	r.warnHostsOfOneAddress(at, entry)
@@ -220,10 +209,8 @@ func (r *report) warnHostsOfOneAddress(at path, entry *networking.ServiceEntry) 
 		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
 	}
 	if len(entry.GetHosts()) > 1 && len(entry.GetAddresses()) > 0 && slices.ContainsFunc(entry.GetPorts(), tcp) {
-		r.warnf(
-			at.Child("addresses"),
-			"all hosts have the same addresses: connections to TCP ports go to the first of them",
-		)
+		r.warnf(at.Child("addresses"),
+			"all hosts have the same addresses: connections to TCP ports go to the first of them")
 	}
 }
 
@@ -245,12 +232,9 @@ func (r *report) checkDynamicDNS(at path, entry *networking.ServiceEntry) {
 	}
 	for i, port := range entry.GetPorts() {
 		if p := port.GetProtocol(); !isHTTP(p) && !isTLS(p) {
-			r.errorf(
-				at.Child("ports").Index(i).Child("protocol"),
+			r.errorf(at.Child("ports").Index(i).Child("protocol"),
 				"%q does not tell the host that is meant: only HTTP and TLS protocols are allowed with %s",
-				p,
-				name,
-			)
+				p, name)
 		}
 	}
 }

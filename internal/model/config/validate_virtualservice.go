@@ -124,12 +124,9 @@ func (r *report) checkGatewayNames(at path, names []string) {
 		case !qualified && strings.Contains(gateway, ".") && domainFault(gateway) == "":
 			r.warnf(at.Index(i), "%q: names with dots are an old form, write namespace/name", name)
 		case len(validation.IsDNS1123Label(gateway)) > 0:
-			r.errorf(
-				at.Index(i),
-				"%q is not a gateway's name: it must be name, namespace/name or %q",
-				name,
-				meshGateway,
-			)
+			r.errorf(at.Index(i),
+				"%q is not a gateway's name: it must be name, namespace/name or %q", name,
+				meshGateway)
 		}
 	}
 }

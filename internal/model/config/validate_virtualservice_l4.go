@@ -142,8 +142,7 @@ func subsetFault(name string) string {
 	if !isHostLabel(name) {
 		return fmt.Sprintf(
 			"%q is not a subset name: it must be a DNS label (letters, digits and \"-\", at most 63 characters)",
-			name,
-		)
+			name)
 	}
 	return ""
 }

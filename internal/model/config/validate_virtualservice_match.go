@@ -41,12 +41,8 @@ func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 			r.errorf(at.Child("queryParams").Key(name), "a parameter name is required")
 		}
 		if len(name) > maxParameter {
-			r.errorf(
-				at.Child("queryParams"),
-				"a parameter name has %d bytes, at most %d are allowed",
-				len(name),
-				maxParameter,
-			)
+			r.errorf(at.Child("queryParams"),
+				"a parameter name has %d bytes, at most %d are allowed", len(name), maxParameter)
 		}
 		r.checkStringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
 	}

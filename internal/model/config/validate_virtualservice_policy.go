@@ -46,10 +46,8 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	r.checkNonNegative(at.Child("attempts"), retries.GetAttempts())
 	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
 		retries.GetRetryRemoteLocalities() != nil) {
-		r.errorf(
-			at.Child("attempts"),
-			"0 disables retries, so perTryTimeout, retryOn and retryRemoteLocalities must not be set",
-		)
+		r.errorf(at.Child("attempts"),
+			"0 disables retries, so perTryTimeout, retryOn and retryRemoteLocalities must not be set")
 	}
 	r.checkDuration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
 	r.checkDuration(at.Child("backoff"), retries.GetBackoff())
@@ -65,12 +63,8 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 			continue
 		}
 		if !slices.Contains(retryConditions(), word) {
-			r.errorf(
-				at.Child("retryOn"),
-				"%q is neither an HTTP status code nor one of %s",
-				word,
-				strings.Join(retryConditions(), ", "),
-			)
+			r.errorf(at.Child("retryOn"), "%q is neither an HTTP status code nor one of %s", word,
+				strings.Join(retryConditions(), ", "))
 		}
 	}
 }
@@ -122,12 +116,8 @@ func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_A
 		r.checkHTTPStatus(at.Child("httpStatus"), int64(kind.HttpStatus))
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
 		if !slices.Contains(grpcStatuses(), kind.GrpcStatus) {
-			r.errorf(
-				at.Child("grpcStatus"),
-				"%q must be one of %s",
-				kind.GrpcStatus,
-				strings.Join(grpcStatuses(), ", "),
-			)
+			r.errorf(at.Child("grpcStatus"), "%q must be one of %s", kind.GrpcStatus,
+				strings.Join(grpcStatuses(), ", "))
 		}
 	case *networking.HTTPFaultInjection_Abort_Http2Error:
 		r.errorf(at.Child("http2Error"), "is not supported, use httpStatus or grpcStatus")

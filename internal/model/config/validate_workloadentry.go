@@ -25,11 +25,9 @@ func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) 
 	case address == "" && entry.GetNetwork() == "":
 		r.errorf(at.Child("address"), "is required (or network, for workloads behind a network's gateway)")
 	case address == "":
-		r.warnf(
-			at.Child("address"),
+		r.warnf(at.Child("address"),
 			"is not set: the workload is reached only through the gateway of network %q",
-			entry.GetNetwork(),
-		)
+			entry.GetNetwork())
 	case IsSocket(address):
 		r.addFault(at.Child("address"), unixFault(address))
 		if len(entry.GetPorts()) > 0 {

@@ -62,8 +62,7 @@ func ParseSecretName(text string) (SecretName, error) {
 	default:
 		return SecretName{}, fmt.Errorf(
 			"secret name %q: is not one of kubernetes://, kubernetes-gateway:// and configmap://",
-			text,
-		)
+			text)
 	}
 	namespace, object, qualified := strings.Cut(path, "/")
 	if !qualified {

@@ -62,8 +62,7 @@ func ParseSubject(subject string) (namespace, name string, err error) {
 	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {
 		return "", "", fmt.Errorf(
 			"subject %s is not a service account, want system:serviceaccount:NAMESPACE:NAME",
-			quoteTruncated(subject),
-		)
+			quoteTruncated(subject))
 	}
 	for _, part := range parts[2:] {
 		if err := checkObjectName(part); err != nil {

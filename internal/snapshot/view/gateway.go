@@ -282,9 +282,8 @@ func (v *View) clusterNames(svc *mesh.Service) iter.Seq[mesh.ClusterName] {
 				continue
 			}
 			for _, subset := range subsets {
-				if !yield(
-					mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: svc.Host},
-				) {
+				name := mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: svc.Host}
+				if !yield(name) {
 					return
 				}
 			}

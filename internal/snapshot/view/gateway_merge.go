@@ -115,11 +115,8 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 	}
 	udp := s.Protocol == mesh.UDP && s.IsListener()
 	if !s.Protocol.Captured() && !udp {
-		m.addProblem(
-			s,
-			"port.protocol",
-			fmt.Sprintf("proxies do not forward %s: this server is left out", s.Spec.GetPort().GetProtocol()),
-		)
+		m.addProblem(s, "port.protocol",
+			fmt.Sprintf("proxies do not forward %s: this server is left out", s.Spec.GetPort().GetProtocol()))
 		return
 	}
 	at := listenAddress{m.targetPort(s.Port(), udp), s.Spec.GetBind(), udp}
@@ -166,8 +163,7 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 			"port.number",
 			fmt.Sprintf(
 				"gateways without privileges cannot listen on port %d: use a Service with a target port of 1024 or above",
-				port,
-			),
+				port),
 		)
 		return false
 	default:
@@ -230,8 +226,7 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 				fmt.Sprintf("hosts[%d]", i),
 				fmt.Sprintf(
 					"%q: the wildcard of a server name must be a whole label at its beginning: connections for it cannot be matched",
-					name,
-				),
+					name),
 			)
 		case owner == nil:
 			names[name] = s
@@ -240,12 +235,8 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 			m.addProblem(
 				s,
 				fmt.Sprintf("hosts[%d]", i),
-				fmt.Sprintf(
-					"connections on port %d that ask for %q are those of %s, which takes precedence",
-					s.Port(),
-					name,
-					owner.Object.Key,
-				),
+				fmt.Sprintf("connections on port %d that ask for %q are those of %s, which takes precedence",
+					s.Port(), name, owner.Object.Key),
 			)
 		}
 	}
@@ -268,10 +259,7 @@ func (m *gatewayMerge) reportSharedHosts(s *GatewayServer, at listenAddress) {
 				fmt.Sprintf("hosts[%d]", i),
 				fmt.Sprintf(
 					"requests for %q on port %d are also served for %s, which takes precedence: the routes of both are merged",
-					h.Host,
-					s.Port(),
-					owner.Object.Key,
-				),
+					h.Host, s.Port(), owner.Object.Key),
 			)
 		}
 	}

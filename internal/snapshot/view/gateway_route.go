@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -94,12 +95,7 @@ func gatewayRouteName(s *GatewayServer, at listenAddress) string {
 	case s.Protocol.IsHTTP():
 		name = "http." + strconv.FormatUint(uint64(at.port), 10)
 	default:
-		name = "https." + strconv.FormatUint(
-			uint64(s.Port()),
-			10,
-		) + "." + s.Spec.GetPort().
-			GetName() +
-			"." + s.Object.Name + "." + s.Object.Namespace
+		name = fmt.Sprintf("https.%d.%s.%s.%s", s.Port(), s.Spec.GetPort().GetName(), s.Object.Name, s.Object.Namespace)
 	}
 	if at.bind != "" {
 		name += "." + at.bind

@@ -166,11 +166,10 @@ func (r Rule) problems() []config.Problem {
 		reason = fmt.Sprintf("%s: tokens of issuer %q are refused", r.Fault, r.Spec.GetIssuer())
 	}
 	return []config.Problem{{
-		Code: code.ReferencedResourceNotFound,
-		Key:  r.Policy.Key, Field: fmt.Sprintf(
-			"spec.jwtRules[%d].%s",
-			r.Index,
-			r.field,
-		), Reason: reason, Severity: config.Warning,
+		Code:     code.ReferencedResourceNotFound,
+		Key:      r.Policy.Key,
+		Field:    fmt.Sprintf("spec.jwtRules[%d].%s", r.Index, r.field),
+		Reason:   reason,
+		Severity: config.Warning,
 	}}
 }

@@ -60,13 +60,8 @@ func FuzzPolicies(f *testing.F) {
 		defer m.Send(mesh.Event{Op: mesh.Delete, Config: c})
 		first, second := NewTable().For(m.View(proxy)), NewTable().For(m.View(proxy))
 		if len(first.HTTP) != len(second.HTTP) || len(first.TCP) != len(second.TCP) {
-			t.Fatalf(
-				"%d and %d filters, then %d and %d",
-				len(first.HTTP),
-				len(first.TCP),
-				len(second.HTTP),
-				len(second.TCP),
-			)
+			t.Fatalf("%d and %d filters, then %d and %d", len(first.HTTP), len(first.TCP),
+				len(second.HTTP), len(second.TCP))
 		}
 		for i, filter := range first.HTTP {
 			if !proto.Equal(filter, second.HTTP[i]) {

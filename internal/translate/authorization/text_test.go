@@ -139,9 +139,8 @@ func TestTemplates(t *testing.T) {
 		{"/a.b/{*}", "/aXb/c", false},
 		{"/{*}/{*}/{**}", "/a/b/c/d", true},
 	} {
-		if got := regexp.MustCompile(
-			`\A(?:` + templateExpression(c.template) + `)\z`,
-		).MatchString(c.path); got != c.want {
+		expression := regexp.MustCompile(`\A(?:` + templateExpression(c.template) + `)\z`)
+		if got := expression.MatchString(c.path); got != c.want {
 			t.Errorf("%s takes %s: %v, want %v", c.template, c.path, got, c.want)
 		}
 	}

@@ -33,11 +33,8 @@ func entry(name, policy string, endpoints ...string) string {
 		text += fmt.Sprintf("  - {address: %s, ports: {http: %s}, serviceAccount: server}\n", ip, port)
 	}
 	return text + fmt.Sprintf(
-		"---\nkind: DestinationRule\nmetadata: {name: %s}\nspec:\n  host: %s\n  %s\n---\n",
-		name,
-		host,
-		policy,
-	)
+		"---\nkind: DestinationRule\nmetadata: {name: %s}\nspec:\n  host: %s\n  %s\n---\n", name,
+		host, policy)
 }
 
 // cluster80 is the cluster of an entry.
@@ -230,10 +227,11 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	served := roots.Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}, URIs: identity("server")})
 	shown := roots.Issue(&x509.Certificate{URIs: identity("client")})
 	for name, text := range map[string][]byte{
-		"roots.pem": roots.CertificatePEM(), "roots.crl": roots.Revoke(
-			served.Certificate.SerialNumber,
-		), "strange.pem": pki.Authority("strange").CertificatePEM(),
-		"client.pem": shown.CertificatePEM(), "client.key": shown.KeyPEM(),
+		"roots.pem":   roots.CertificatePEM(),
+		"roots.crl":   roots.Revoke(served.Certificate.SerialNumber),
+		"strange.pem": pki.Authority("strange").CertificatePEM(),
+		"client.pem":  shown.CertificatePEM(),
+		"client.key":  shown.KeyPEM(),
 	} {
 		if err := os.WriteFile(in(name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -271,11 +269,7 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 			"mutual",
 			policy(fmt.Sprintf(
 				"mode: MUTUAL, sni: x, clientCertificate: %s, privateKey: %s, caCertificates: %s, %s",
-				in("client.pem"),
-				in("client.key"),
-				in("roots.pem"),
-				spiffe,
-			)),
+				in("client.pem"), in("client.key"), in("roots.pem"), spiffe)),
 			server,
 		)+
 		entry("istio", policy("mode: ISTIO_MUTUAL"), server)+

@@ -23,12 +23,8 @@ func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {
 		used |= view.TransportSocketMatcher
 	}
-	if policy.Of(
-		in.Settings.Mesh,
-		in.destinationRule(),
-		in.Subset,
-		in.Port,
-	).GetRetryBudget().GetBudgetInterval() != nil {
+	p := policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)
+	if p.GetRetryBudget().GetBudgetInterval() != nil {
 		used |= view.RetryBudgetInterval
 	}
 	if len(in.Service.PoolPorts) > 0 {

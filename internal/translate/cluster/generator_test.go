@@ -142,13 +142,8 @@ func TestAccountsOfEndpoints(t *testing.T) {
 			setOf(t, g.Outbound(old)),
 			setOf(t, g.Outbound(m.View(with))),
 		); !ok || len(whole.Updated) != tc.updated || !covers(diff.Updated, whole.Updated) {
-			t.Errorf(
-				"%s: %d clusters are reported as changed, want %d, of which %d differ",
-				tc.name,
-				len(diff.Updated),
-				tc.updated,
-				len(whole.Updated),
-			)
+			t.Errorf("%s: %d clusters are reported as changed, want %d, of which %d differ",
+				tc.name, len(diff.Updated), tc.updated, len(whole.Updated))
 		}
 	}
 }

@@ -51,12 +51,8 @@ func TestEnvoyAcceptsValidConfiguration(t *testing.T) {
 	}
 	for _, path := range config.LeafPaths(new(networking.DestinationRule)) {
 		if path != "exportTo" && used[groupPath(path)] < 3 {
-			t.Errorf(
-				"%s is set in %d of %d random rules: the test is not effective",
-				path,
-				used[groupPath(path)],
-				randomRules,
-			)
+			t.Errorf("%s is set in %d of %d random rules: the test is not effective", path,
+				used[groupPath(path)], randomRules)
 		}
 	}
 	for _, proxy := range []string{

@@ -34,17 +34,15 @@ func bigMesh(b *testing.B, n, endpoints int) (*fixture.Mesh, []string) {
 		shard := mesh.Shard{Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes}}
 		for j := range endpoints {
 			shard.Endpoints = append(shard.Endpoints, &mesh.Endpoint{
-				Address: fmt.Sprintf(
-					"10.%d.%d.%d",
-					i/250,
-					i%250,
-					j%250,
-				), Port: 8080 + uint32(j/250), ServicePort: "http", Namespace: "default",
-				Workload: fmt.Sprintf("service-%05d-%d", i, j), Owner: fmt.Sprintf("service-%05d", i), Cluster: "Kubernetes",
-				Labels: map[string]string{
-					"app":     "a",
-					"version": "v1",
-				}, Locality: mesh.Locality{Region: "r", Zone: fmt.Sprintf("z%d", j%3)},
+				Address:     fmt.Sprintf("10.%d.%d.%d", i/250, i%250, j%250),
+				Port:        8080 + uint32(j/250),
+				ServicePort: "http",
+				Namespace:   "default",
+				Workload:    fmt.Sprintf("service-%05d-%d", i, j),
+				Owner:       fmt.Sprintf("service-%05d", i),
+				Cluster:     "Kubernetes",
+				Labels:      map[string]string{"app": "a", "version": "v1"},
+				Locality:    mesh.Locality{Region: "r", Zone: fmt.Sprintf("z%d", j%3)},
 			})
 		}
 		batch = append(batch, mesh.Event{Shard: shard.Sealed()})

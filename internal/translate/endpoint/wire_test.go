@@ -58,12 +58,8 @@ func TestWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(written, encoded) {
-			t.Fatalf(
-				"case %d, %d endpoints: the hand-written encoding differs from that of the message: %v",
-				i,
-				len(set.Endpoints),
-				message,
-			)
+			t.Fatalf("case %d, %d endpoints: the hand-written encoding differs from that of the message: %v",
+				i, len(set.Endpoints), message)
 		}
 		if n := len(set.Endpoints); n > 0 && len(message.GetEndpoints()) == 0 {
 			t.Errorf("case %d: nothing was written of %d endpoints", i, n)

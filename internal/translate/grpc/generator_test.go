@@ -427,12 +427,8 @@ func TestServers(t *testing.T) {
 	}
 	g, v = newView(t, strings.Replace(application, "app: echo", "app: echo, security.istio.io/tlsMode: istio", 1))
 	l := new(listenerv3.Listener)
-	if named(
-		t,
-		g.Servers(v),
-		"xds.istio.io/grpc/lds/inbound/10.9.9.9:9090",
-		l,
-	); l.GetFilterChains()[0].GetTransportSocket() == nil {
+	named(t, g.Servers(v), "xds.istio.io/grpc/lds/inbound/10.9.9.9:9090", l)
+	if l.GetFilterChains()[0].GetTransportSocket() == nil {
 		t.Error("proxies use TLS for a server whose label announces it, but the server does not accept it")
 	}
 	g, v = newView(

@@ -62,18 +62,12 @@ func (c *Conflict) problem(more int) config.Problem {
 	case c.Winner == nil:
 		reason += fmt.Sprintf("the proxy itself is at %s, so connections are not recognised", at)
 	case c.WinnerRule != (config.Key{}):
-		reason += fmt.Sprintf(
-			"connections at %s go where %s leads those to %s, which takes precedence",
-			at,
-			c.WinnerRule,
-			c.Winner.Host,
-		)
+		reason += fmt.Sprintf("connections at %s go where %s leads those to %s, which takes precedence",
+			at, c.WinnerRule, c.Winner.Host)
 	default:
 		reason += fmt.Sprintf(
-			"connections at %s go to %s, which comes first and cannot be distinguished from it",
-			at,
-			c.Winner.Host,
-		)
+			"connections at %s go to %s, which comes first and cannot be distinguished from it", at,
+			c.Winner.Host)
 	}
 	return warning(c.object(), field, reason)
 }

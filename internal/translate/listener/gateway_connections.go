@@ -146,17 +146,11 @@ func (p *gatewayPlanner) claimNames(rule config.Key, field string, names []strin
 		case !taken:
 			p.names[n] = rule
 		case owner == config.Key{}:
-			p.addProblem(
-				rule,
-				field,
-				fmt.Sprintf("a server of the gateway ends TLS for %q itself: the connections are not handed on", n),
-			)
+			p.addProblem(rule, field,
+				fmt.Sprintf("a server of the gateway ends TLS for %q itself: the connections are not handed on", n))
 		default:
-			p.addProblem(
-				rule,
-				field,
-				fmt.Sprintf("connections that ask for %q go where %s leads them, which takes precedence", n, owner),
-			)
+			p.addProblem(rule, field,
+				fmt.Sprintf("connections that ask for %q go where %s leads them, which takes precedence", n, owner))
 		}
 		return taken
 	})

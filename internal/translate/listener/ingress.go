@@ -53,23 +53,14 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 		}
 		switch {
 		case !protocol.Captured():
-			p.addProblem(
-				v.Sidecar.Key,
-				field+".port.protocol",
-				l.GetPort().GetProtocol()+" is not captured: this listener is left out",
-			)
+			p.addProblem(v.Sidecar.Key, field+".port.protocol",
+				l.GetPort().GetProtocol()+" is not captured: this listener is left out")
 		case !captured && isOccupied(v.Settings, number):
-			p.addProblem(
-				v.Sidecar.Key,
-				field+".port.number",
-				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number),
-			)
+			p.addProblem(v.Sidecar.Key, field+".port.number",
+				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number))
 		case !captured && v.Key.Unprivileged && number < view.FirstUnprivilegedPort:
-			p.addProblem(
-				v.Sidecar.Key,
-				field+".port.number",
-				fmt.Sprintf("proxies without privileges cannot listen on port %d: this listener is left out", number),
-			)
+			p.addProblem(v.Sidecar.Key, field+".port.number",
+				fmt.Sprintf("proxies without privileges cannot listen on port %d: this listener is left out", number))
 		default:
 			if fault := credentialsOf(v).fault(tls); fault != "" {
 				p.addProblem(v.Sidecar.Key, field+".tls.credentialName", fault)
@@ -87,11 +78,8 @@ func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, f
 	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
 		return true
 	}
-	p.addProblem(
-		object,
-		field,
-		fmt.Sprintf("port %d of the workload is one of the proxy's own ports: nothing is served there", port),
-	)
+	p.addProblem(object, field,
+		fmt.Sprintf("port %d of the workload is one of the proxy's own ports: nothing is served there", port))
 	return false
 }
 

@@ -49,9 +49,7 @@ func (p *planner) planReservedHTTP(b servicePort) {
 	last, _ := p.family.at(addresses[len(addresses)-1], b.port.Number)
 	p.addProblem(last, b.service.From, "spec.ports", fmt.Sprintf(
 		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread",
-		b.port.Number,
-		b.service.Host,
-	))
+		b.port.Number, b.service.Host))
 }
 
 // planRoutedAddresses adds a listener for each address of a service to whose port routes of the

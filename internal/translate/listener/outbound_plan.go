@@ -124,12 +124,8 @@ func (p *planner) begin(e *egressInput) bool {
 	case l.GetBind() != "":
 		var ok bool
 		if p.at.address, ok = parseBind(l.GetBind()); !ok {
-			p.addProblem(
-				listenAddress{},
-				p.in.sidecar.Key,
-				"spec.egress.bind",
-				"nothing can be bound to "+l.GetBind()+": this listener is left out",
-			)
+			p.addProblem(listenAddress{}, p.in.sidecar.Key, "spec.egress.bind",
+				"nothing can be bound to "+l.GetBind()+": this listener is left out")
 			return false
 		}
 	case p.at.bound:
@@ -190,12 +186,8 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 		p.planHTTPProxyPort(l)
 		return
 	case !protocol.Captured():
-		p.addProblem(
-			listenAddress{},
-			p.in.sidecar.Key,
-			"spec.egress.port.protocol",
-			l.GetPort().GetProtocol()+" is not captured: this listener is left out",
-		)
+		p.addProblem(listenAddress{}, p.in.sidecar.Key, "spec.egress.port.protocol",
+			l.GetPort().GetProtocol()+" is not captured: this listener is left out")
 		return
 	}
 	for s := range services {
@@ -206,12 +198,8 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 		switch {
 		case !ok:
 		case port.Number == 0 && !protocol.IsHTTP():
-			p.addProblem(
-				listenAddress{address: p.at.address},
-				p.in.sidecar.Key,
-				"spec.egress.bind",
-				fmt.Sprintf("connections to %s do not say which port of %s they are for", l.GetBind(), s.service.Host),
-			)
+			p.addProblem(listenAddress{address: p.at.address}, p.in.sidecar.Key, "spec.egress.bind",
+				fmt.Sprintf("connections to %s do not say which port of %s they are for", l.GetBind(), s.service.Host))
 		default:
 			p.planPort(servicePort{s, port, protocol})
 		}

@@ -52,8 +52,7 @@ func (g *Generator) SharedProblems(v *view.View) []config.Problem {
 		if taken[r.Name] {
 			list = append(list, warning(v.Sidecar.Key, "spec.ingress", fmt.Sprintf(
 				"a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)",
-				r.Name,
-			)))
+				r.Name)))
 		}
 	}
 	return list
@@ -73,7 +72,6 @@ func unimported(v *view.View) []config.Problem {
 		Key:  v.Sidecar.Key, Field: "spec.outboundTrafficPolicy.egressProxy.host", Severity: config.Warning,
 		Reason: fmt.Sprintf(
 			"no egress listener of this Sidecar imports %q: connections to unknown destinations fail",
-			host,
-		),
+			host),
 	}}
 }

@@ -13,10 +13,12 @@ import (
 func service(i int, address string) *mesh.Service {
 	name := fmt.Sprintf("service-%05d", i)
 	return mesh.Service{
-		ServiceKey: key(
-			name + ".default.svc.cluster.local",
-		), Provider: mesh.Kubernetes, Name: name, Resolution: mesh.Static,
-		Addresses: []string{address}, Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
+		ServiceKey: key(name + ".default.svc.cluster.local"),
+		Provider:   mesh.Kubernetes,
+		Name:       name,
+		Resolution: mesh.Static,
+		Addresses:  []string{address},
+		Ports:      []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
 	}.Sealed()
 }
 

@@ -362,13 +362,8 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 			kept[j] = tableOf(t, g, v)
 			fresh := tableOf(t, nametable.NewGenerator(), v)
 			if string(fresh.Body) != string(kept[j].Body) || fresh.Version != kept[j].Version {
-				t.Fatalf(
-					"step %d, %s: after a history %d bytes, built from nothing %d",
-					i,
-					proxy,
-					len(kept[j].Body),
-					len(fresh.Body),
-				)
+				t.Fatalf("step %d, %s: after a history %d bytes, built from nothing %d", i, proxy,
+					len(kept[j].Body), len(fresh.Body))
 			}
 			decoded(t, fresh.Body)
 			if i%50 == 0 {

@@ -155,11 +155,8 @@ func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch
 	case newValue(p.applyTo) == nil, p.operation == networking.EnvoyFilter_Patch_INVALID:
 		return nil // Validation reports it.
 	case p.applyTo == networking.EnvoyFilter_BOOTSTRAP:
-		r.addProblem(
-			config.Warning,
-			".applyTo",
-			"the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file",
-		)
+		r.addProblem(config.Warning, ".applyTo",
+			"the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file")
 	case p.context == networking.EnvoyFilter_WAYPOINT:
 		r.addProblem(config.Warning, ".match.context", noWaypoints)
 	}
@@ -228,11 +225,8 @@ func (r parser) isPossible(p *patch) bool {
 		return !replaces
 	default: // filters
 		if (replaces || p.removes()) && !p.isAnchored() {
-			r.addProblem(
-				config.Error,
-				".match.listener",
-				fmt.Sprintf("%s needs the name of a filter to look for", p.operation),
-			)
+			r.addProblem(config.Error, ".match.listener",
+				fmt.Sprintf("%s needs the name of a filter to look for", p.operation))
 			return false
 		}
 		return true

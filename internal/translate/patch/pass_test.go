@@ -230,13 +230,9 @@ func BenchmarkRoutes(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\n" + oneFilter("a", fmt.Sprintf(detailsHost, 1)))
 	for i := range 1000 {
-		fmt.Fprintf(
-			&text,
+		fmt.Fprintf(&text,
 			"---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: http, port: 9080}]}}\n",
-			i,
-			i/250,
-			i%250,
-		)
+			i, i/250, i%250)
 	}
 	w := newWorld(b, []byte(text.String()), nil, nil, nil)
 	v, names := w.view(), w.names()
@@ -254,13 +250,9 @@ func BenchmarkListeners(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\n" + oneFilter("a", fmt.Sprintf(anyLua, 1)))
 	for i := range 1000 {
-		fmt.Fprintf(
-			&text,
+		fmt.Fprintf(&text,
 			"---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: tcp, port: 5432}]}}\n",
-			i,
-			i/250,
-			i%250,
-		)
+			i, i/250, i%250)
 	}
 	w := newWorld(b, []byte(text.String()), nil, nil, nil)
 	v, names, g := w.view(), w.names(), w.generated()

@@ -52,11 +52,8 @@ func TestGolden(t *testing.T) {
 // placeText describes the plugins at a place for all kinds of listeners. The ports are none, and
 // two that cases use.
 func placeText(p Place) string {
-	s := fmt.Sprintf(
-		"%s %s",
-		p.Object,
-		[]string{"before authentication", "before authorization", "after authorization", "last"}[p.Phase],
-	)
+	s := fmt.Sprintf("%s %s", p.Object,
+		[]string{"before authentication", "before authorization", "after authorization", "last"}[p.Phase])
 	if p.Connections {
 		s += ", of connections"
 	}

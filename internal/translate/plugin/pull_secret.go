@@ -69,11 +69,8 @@ func registryConfig(secret *config.Config) (text, why string) {
 	case !ok:
 		return "", "is no Secret"
 	case o.Type != corev1.SecretTypeDockerConfigJson:
-		return "", fmt.Sprintf(
-			"is of the type %q; an imagePullSecret must be of %s",
-			o.Type,
-			corev1.SecretTypeDockerConfigJson,
-		)
+		return "", fmt.Sprintf("is of the type %q; an imagePullSecret must be of %s", o.Type,
+			corev1.SecretTypeDockerConfigJson)
 	}
 	b := o.Data[corev1.DockerConfigJsonKey]
 	if !json.Valid(b) {

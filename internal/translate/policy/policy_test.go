@@ -31,9 +31,10 @@ func TestOf(t *testing.T) {
 	outlier := &networking.OutlierDetection{MaxEjectionPercent: 7}
 	tls := &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}
 	host := &networking.TrafficPolicy{
-		ConnectionPool: pool(1), LoadBalancer: lb(
-			networking.LoadBalancerSettings_RANDOM,
-		), OutlierDetection: outlier, Tls: tls,
+		ConnectionPool:    pool(1),
+		LoadBalancer:      lb(networking.LoadBalancerSettings_RANDOM),
+		OutlierDetection:  outlier,
+		Tls:               tls,
 		RetryBudget:       &networking.TrafficPolicy_RetryBudget{MinRetryConcurrency: 4},
 		PortLevelSettings: port(90, &networking.TrafficPolicy_PortTrafficPolicy{ConnectionPool: pool(9)}),
 	}
@@ -216,9 +217,8 @@ func TestZones(t *testing.T) {
 	own := func(z *networking.ZoneAwareLoadBalancerSetting) *networking.TrafficPolicy {
 		return &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{ZoneAwareLbSetting: z}}
 	}
-	on, off := new(
-		networking.ZoneAwareLoadBalancerSetting,
-	), &networking.ZoneAwareLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
+	on := new(networking.ZoneAwareLoadBalancerSetting)
+	off := &networking.ZoneAwareLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
 	distribute := &networking.LocalityLoadBalancerSetting{
 		Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "a", To: map[string]uint32{"a": 100}}},
 	}

@@ -63,11 +63,8 @@ func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 			a.addCertificates(field+".pem", c.GetPem(), domains)
 		case address == "":
 		case !strings.HasPrefix(address, "https://"):
-			a.addProblem(
-				field+".spiffeBundleUrl",
-				config.Error,
-				"must be an https URL: only its certificate authenticates the server",
-			)
+			a.addProblem(field+".spiffeBundleUrl", config.Error,
+				"must be an https URL: only its certificate authenticates the server")
 		case roots != "":
 			a.addCertificates(field+".spiffeBundleUrl", roots, domains)
 		}

@@ -13,14 +13,9 @@ import (
 func bigMesh(services, virtualServices int) []byte {
 	var b strings.Builder
 	for i := range services {
-		fmt.Fprintf(
-			&b,
+		fmt.Fprintf(&b,
 			"kind: Service\nmetadata: {name: svc-%d}\nspec: {clusterIP: 10.%d.%d.%d, ports: [{name: http, port: 9080}]}\n---\n",
-			i,
-			i>>16,
-			i>>8&255,
-			i&255,
-		)
+			i, i>>16, i>>8&255, i&255)
 	}
 	for i := range virtualServices {
 		b.WriteString(canary(i, 90) + "---\n")

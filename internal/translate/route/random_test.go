@@ -49,12 +49,8 @@ func TestEnvoyAcceptsValidConfiguration(t *testing.T) {
 	}
 	t.Logf("%d of %d random VirtualServices are valid", len(valid.Routes), tries)
 	if len(valid.Routes) < wanted {
-		t.Errorf(
-			"only %d of %d random VirtualServices are valid, want %d to be of use",
-			len(valid.Routes),
-			tries,
-			wanted,
-		)
+		t.Errorf("only %d of %d random VirtualServices are valid, want %d to be of use",
+			len(valid.Routes), tries, wanted)
 	}
 	envoy.Validate(t, valid)
 }

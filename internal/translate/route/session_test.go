@@ -81,9 +81,8 @@ func session(t *testing.T, c *routev3.RouteConfiguration) string {
 			if config == nil {
 				return "none"
 			}
-			per, cookie, header := new(
-				sessionv3.StatefulSessionPerRoute,
-			), new(cookiev3.CookieBasedSessionState), new(headerv3.HeaderBasedSessionState)
+			per := new(sessionv3.StatefulSessionPerRoute)
+			cookie, header := new(cookiev3.CookieBasedSessionState), new(headerv3.HeaderBasedSessionState)
 			must(t, config.UnmarshalTo(per))
 			state := per.GetStatefulSession().GetSessionState().GetTypedConfig()
 			if state.UnmarshalTo(cookie) == nil {

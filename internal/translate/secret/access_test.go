@@ -69,14 +69,13 @@ func TestEntitled(t *testing.T) {
 	}
 	const gateway = "type: router, labels: {app: gateway}, namespace: "
 	proxies := map[string]*view.View{
-		"allowed": see(
-			"{" + gateway + "shop, account: allowed}",
-		), "refused": see("{" + gateway + "shop, account: refused}"),
-		"unknown": see("{" + gateway + "shop, account: nobody}"), "nobody": see("{" + gateway + "shop}"),
-		"other": see(
-			"{type: router, namespace: shop, account: allowed}",
-		), "elsewhere": see("{" + gateway + "elsewhere, account: allowed}"),
-		"sidecar": see("{namespace: shop, labels: {app: gateway}, account: refused}"),
+		"allowed":   see("{" + gateway + "shop, account: allowed}"),
+		"refused":   see("{" + gateway + "shop, account: refused}"),
+		"unknown":   see("{" + gateway + "shop, account: nobody}"),
+		"nobody":    see("{" + gateway + "shop}"),
+		"other":     see("{type: router, namespace: shop, account: allowed}"),
+		"elsewhere": see("{" + gateway + "elsewhere, account: allowed}"),
+		"sidecar":   see("{namespace: shop, labels: {app: gateway}, account: refused}"),
 	}
 	g := NewGenerator(Entitled)
 	for range 2 {

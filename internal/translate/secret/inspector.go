@@ -129,11 +129,8 @@ func (v validity) at(now time.Time) string {
 	case now.After(v.until):
 		return fmt.Sprintf("the certificate of %q expired on %s", v.subject, v.until.UTC().Format(time.DateTime))
 	case now.Before(v.notBefore):
-		return fmt.Sprintf(
-			"the certificate of %q is not valid before %s",
-			v.subject,
-			v.notBefore.UTC().Format(time.DateTime),
-		)
+		return fmt.Sprintf("the certificate of %q is not valid before %s", v.subject,
+			v.notBefore.UTC().Format(time.DateTime))
 	default:
 		return ""
 	}

@@ -65,13 +65,8 @@ defaultProviders: {metrics: [prometheus]}
 		} {
 			if !same(pair[0].HTTPLogs, pair[1].HTTPLogs) || !same(pair[0].TCPLogs, pair[1].TCPLogs) ||
 				!proto.Equal(pair[0].Tracing, pair[1].Tracing) {
-				t.Errorf(
-					"%s: other telemetry of the %s:\n%s\nwant\n%s",
-					test.name,
-					side,
-					sideText(t, pair[0]),
-					sideText(t, pair[1]),
-				)
+				t.Errorf("%s: other telemetry of the %s:\n%s\nwant\n%s", test.name, side,
+					sideText(t, pair[0]), sideText(t, pair[1]))
 			}
 		}
 	}

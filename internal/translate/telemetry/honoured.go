@@ -62,10 +62,8 @@ func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 			case *telemetry.MetricSelector_Metric:
 				if !isKnown(o.GetMatch()) {
 					warn(fmt.Sprintf("%s.overrides[%d].match.metric", at, j),
-						fmt.Sprintf(
-							"proxies do not report %s: Envoy counts gRPC messages only per cluster",
-							m.Metric,
-						))
+						fmt.Sprintf("proxies do not report %s: Envoy counts gRPC messages only per cluster",
+							m.Metric))
 				}
 			}
 			if _, ok := o.GetTagOverrides()[standardTag]; ok {

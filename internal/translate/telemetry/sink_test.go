@@ -128,15 +128,8 @@ func (s *sink) eventually(t *testing.T, what string, has func() bool) {
 		if time.Now().After(deadline) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			t.Fatalf(
-				"%s did not come: entries %v, records %v, spans %v, zipkin %v %v",
-				what,
-				s.entries,
-				s.records,
-				s.spans,
-				s.zipkin,
-				s.metadata,
-			)
+			t.Fatalf("%s did not come: entries %v, records %v, spans %v, zipkin %v %v", what,
+				s.entries, s.records, s.spans, s.zipkin, s.metadata)
 		}
 	}
 }

@@ -63,11 +63,9 @@ func (a Access) checkClient(h server.Hello) error {
 			return nil
 		}
 	}
-	return status.Errorf(
-		codes.PermissionDenied,
+	return status.Errorf(codes.PermissionDenied,
 		"configuration is served only to control planes; %s is not an accepted identity",
-		strings.Join(h.Identities, ", "),
-	)
+		strings.Join(h.Identities, ", "))
 }
 
 // AdmitsPeer reports whether a client without TLS may connect from peer ("host:port"). Every peer

@@ -102,13 +102,8 @@ func (l *library) updateSection(x *section, list []*config.Config) bool {
 		}
 		r, err := encodeObject(c)
 		if err != nil {
-			l.log.Error(
-				"object cannot be encoded for other control planes; skipped",
-				"object",
-				c.Key.String(),
-				"error",
-				err,
-			)
+			l.log.Error("object cannot be encoded for other control planes; skipped",
+				"object", c.Key.String(), "error", err)
 			continue
 		}
 		l.encoded++

@@ -140,15 +140,8 @@ func (x *session) writeNext() {
 func (x *session) completeWrite() {
 	done := x.queue[0]
 	x.queue, x.writing = x.queue[1:], false
-	x.log.Debug(
-		"config sent",
-		"type",
-		done.send.TypeURL,
-		"resources",
-		done.send.Resources(),
-		"removed",
-		len(done.send.Removed),
-	)
+	x.log.Debug("config sent", "type", done.send.TypeURL, "resources", done.send.Resources(),
+		"removed", len(done.send.Removed))
 	if !done.foreign {
 		x.applyEvent(stream.Sent{})
 	}

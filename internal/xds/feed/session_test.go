@@ -61,14 +61,8 @@ func TestRequestsOfIstiod(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.TypeUrl != typeURL || len(r.Resources) != resources || r.Nonce == "" {
-			t.Fatalf(
-				"%d resources of %s with nonce %q, want %d of %s",
-				len(r.Resources),
-				r.TypeUrl,
-				r.Nonce,
-				resources,
-				typeURL,
-			)
+			t.Fatalf("%d resources of %s with nonce %q, want %d of %s", len(r.Resources), r.TypeUrl,
+				r.Nonce, resources, typeURL)
 		}
 		ask(r.TypeUrl, r.VersionInfo, r.Nonce)
 	}

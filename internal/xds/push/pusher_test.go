@@ -459,13 +459,8 @@ func TestConnections(t *testing.T) {
 		for _, w := range list[0].Types {
 			types = append(
 				types,
-				fmt.Sprintf(
-					"%s names=%d resources=%d acked=%t",
-					api.ShortType(w.TypeURL),
-					len(w.Names),
-					len(w.Resources()),
-					w.SentNonce == w.AckedNonce,
-				),
+				fmt.Sprintf("%s names=%d resources=%d acked=%t", api.ShortType(w.TypeURL),
+					len(w.Names), len(w.Resources()), w.SentNonce == w.AckedNonce),
 			)
 		}
 		want := []string{

@@ -49,8 +49,7 @@ func TestRefusedVersionIsWithheldFromOthers(t *testing.T) {
 			q.Until.Sub(q.Since) != quarantine.DefaultRetry {
 			t.Fatalf(
 				"in quarantine is %+v, want the RouteConfiguration with its VirtualService, the witness and the proxy's words",
-				q,
-			)
+				q)
 		}
 		if id := f.p.Reports().Connections()[0].ID; !slices.Equal(q.Affected, []string{id}) {
 			t.Errorf("the route is withheld from %v, want %s", q.Affected, id)
@@ -137,13 +136,9 @@ func TestAFastClientFreezesNothing(t *testing.T) {
 // hostile ones is offered the resource again, and its ACK ends the quarantine permanently.
 func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(
-			pushtest.Proxy(0, "default"),
-		), f.connect(
-			pushtest.Proxy(1, "default"),
-		), f.connect(
-			pushtest.Proxy(2, "default"),
-		)
+		x := f.connect(pushtest.Proxy(0, "default"))
+		a := f.connect(pushtest.Proxy(1, "default"))
+		b := f.connect(pushtest.Proxy(2, "default"))
 		before := x.route()
 		a.refuse("RDS")
 		b.refuse("RDS")
@@ -366,13 +361,9 @@ func TestFirstRequestedRouteIsNotRemoved(t *testing.T) {
 // not withhold it from that proxy.
 func TestFirstAnswerDoesNotDecide(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, odd, mad := f.connect(
-			pushtest.Proxy(0, "default"),
-		), f.connect(
-			pushtest.Proxy(1, "default"),
-		), f.connect(
-			pushtest.Proxy(3, "default"),
-		)
+		x := f.connect(pushtest.Proxy(0, "default"))
+		odd := f.connect(pushtest.Proxy(1, "default"))
+		mad := f.connect(pushtest.Proxy(3, "default"))
 		late := f.connect(pushtest.Proxy(2, "default"))
 		odd.refuse("RDS")
 		mad.refuse("RDS")
@@ -512,13 +503,9 @@ func TestUnwatchedAcceptanceCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, push.Options{}, func(f *fixture) {
-				x, a, b := f.connect(
-					pushtest.Proxy(0, "default"),
-				), f.connect(
-					pushtest.Proxy(1, "default"),
-				), f.connect(
-					pushtest.Proxy(2, "default"),
-				)
+				x := f.connect(pushtest.Proxy(0, "default"))
+				a := f.connect(pushtest.Proxy(1, "default"))
+				b := f.connect(pushtest.Proxy(2, "default"))
 				a.refuse("RDS")
 				b.refuse("RDS")
 				change(f.mesh)

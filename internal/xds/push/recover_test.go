@@ -19,9 +19,8 @@ import (
 
 func newRecorder() (r *recovery.Recorder, log *strings.Builder, panics *int) {
 	log, panics = new(strings.Builder), new(int)
-	return recovery.New(
-		recovery.Options{Log: slog.New(slog.NewTextHandler(log, nil)), Count: func(string) { *panics++ }},
-	), log, panics
+	o := recovery.Options{Log: slog.New(slog.NewTextHandler(log, nil)), Count: func(string) { *panics++ }}
+	return recovery.New(o), log, panics
 }
 
 // TestMachineThatPanics: when the state machine of a stream panics, the stream ends with
@@ -48,11 +47,8 @@ func TestMachineThatPanics(t *testing.T) {
 			pushtest.Proxy(0, "default"),
 		); len(again.has[api.ClusterType]) != len(other.has[api.ClusterType]) ||
 			len(other.has[api.ClusterType]) != 5 {
-			t.Errorf(
-				"the other has %d clusters, the one that came again %d, want 5",
-				len(other.has[api.ClusterType]),
-				len(again.has[api.ClusterType]),
-			)
+			t.Errorf("the other has %d clusters, the one that came again %d, want 5",
+				len(other.has[api.ClusterType]), len(again.has[api.ClusterType]))
 		}
 		if s := f.p.Reports().Stats(); s.Clients != 2 {
 			t.Errorf("%d clients", s.Clients)
@@ -77,11 +73,8 @@ func TestKeyThatPanics(t *testing.T) {
 			t.Fatalf("%d panics, log %s", *panics, log)
 		}
 		if len(other.has[api.ClusterType]) != 5 || len(x.has[api.ClusterType]) == 0 {
-			t.Errorf(
-				"the other has %d clusters, the proxy %d",
-				len(other.has[api.ClusterType]),
-				len(x.has[api.ClusterType]),
-			)
+			t.Errorf("the other has %d clusters, the proxy %d", len(other.has[api.ClusterType]),
+				len(x.has[api.ClusterType]))
 		}
 		late := f.p.Connect(pushtest.Proxy(2, "default"), stream.Delta, "test")
 		defer late.Close()

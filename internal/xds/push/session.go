@@ -145,18 +145,8 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 			return
 		}
 		if v := recover(); v != nil {
-			_ = s.env.recovery.Record(
-				v,
-				"xds",
-				"proxy",
-				s.node.ID,
-				"connection",
-				s.id,
-				"event",
-				eventName(e),
-				"doing",
-				"step",
-			)
+			_ = s.env.recovery.Record(v, "xds", "proxy", s.node.ID, "connection", s.id,
+				"event", eventName(e), "doing", "step")
 			s.machine = stream.New(stream.Options{Mode: s.mode, Intern: s.env.names.internNames})
 			s.machine.Step(stream.Close{})
 			s.updateSyncState()

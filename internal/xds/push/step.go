@@ -165,15 +165,9 @@ func (c *Client) reportAction(a stream.Action, refusedIn pendingChanges) {
 		env.metrics.ExpiredNonce(a.TypeURL)
 	case stream.Late:
 		env.metrics.Late(a.TypeURL)
-		env.log.Warn(
-			"ADS:"+api.ShortType(
-				a.TypeURL,
-			)+": sent to "+c.id+" although it has not acknowledged the clusters within the deadline",
-			"resources",
-			a.Names,
-			"clusters",
-			a.Clusters,
-		)
+		env.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": sent to "+c.id+
+			" although it has not acknowledged the clusters within the deadline",
+			"resources", a.Names, "clusters", a.Clusters)
 	case stream.Unknown:
 		env.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
 	case stream.Want:

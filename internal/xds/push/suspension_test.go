@@ -110,13 +110,9 @@ func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 // get the EnvoyFilter when the suspension expires, and keep it.
 func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(
-			pushtest.Proxy(0, "default"),
-		), f.connect(
-			pushtest.Proxy(1, "default"),
-		), f.connect(
-			pushtest.Proxy(2, "default"),
-		)
+		x := f.connect(pushtest.Proxy(0, "default"))
+		a := f.connect(pushtest.Proxy(1, "default"))
+		b := f.connect(pushtest.Proxy(2, "default"))
 		a.refuse("LDS")
 		b.refuse("LDS")
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
@@ -153,13 +149,9 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 // suspended is accepted, the suspension ends at once.
 func TestLateAcceptanceEndsSuspension(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(
-			pushtest.Proxy(0, "default"),
-		), f.connect(
-			pushtest.Proxy(1, "default"),
-		), f.connect(
-			pushtest.Proxy(2, "default"),
-		)
+		x := f.connect(pushtest.Proxy(0, "default"))
+		a := f.connect(pushtest.Proxy(1, "default"))
+		b := f.connect(pushtest.Proxy(2, "default"))
 		a.refuse("LDS")
 		b.refuse("LDS")
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})

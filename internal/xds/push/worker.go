@@ -35,30 +35,14 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 		result = rollout.GeneratorFailed{Job: job}
 		env.counts.panics.Add(1)
 		if env.recovery != nil {
-			_ = env.recovery.Record(
-				v,
-				"generator",
-				"type",
-				job.TypeURL(),
-				"class",
-				job.Scope(),
-			) // Record counts the panic
+			_ = env.recovery.Record(v, "generator", "type", job.TypeURL(),
+				"class", job.Scope()) // Record counts the panic
 		} else {
 			env.metrics.InternalError()
 		}
-		env.log.Error(
-			"generator panicked; its proxies keep their configuration",
-			"type",
-			api.ShortType(job.TypeURL()),
-			"view",
-			job.Scope(),
-			"change",
-			job.Task(),
-			"classes",
-			job.Classes(),
-			"err",
-			fmt.Sprintf("panic: %v\n%s", v, debug.Stack()),
-		)
+		env.log.Error("generator panicked; its proxies keep their configuration",
+			"type", api.ShortType(job.TypeURL()), "view", job.Scope(), "change", job.Task(),
+			"classes", job.Classes(), "err", fmt.Sprintf("panic: %v\n%s", v, debug.Stack()))
 	}()
 	began := env.clock.Now()
 	r := job.Run()
@@ -66,13 +50,8 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	env.metrics.Generated(job.TypeURL(), r.Resources, env.clock.Now().Sub(began))
 	if r.Err != nil { // a bug of the generator, but its resources can be used
 		env.metrics.InternalError()
-		env.log.Error(
-			"generator returned invalid resources; they are used as far as possible",
-			"type",
-			api.ShortType(job.TypeURL()),
-			"err",
-			r.Err,
-		)
+		env.log.Error("generator returned invalid resources; they are used as far as possible",
+			"type", api.ShortType(job.TypeURL()), "err", r.Err)
 	}
 	return rollout.Generated{Job: job, Product: r.Product}
 }

@@ -48,11 +48,7 @@ func checkGenerator(g *view.Generator) {
 	case !stream.Serves(g.TypeURL):
 		panic(fmt.Sprintf("rollout: no stream serves %q", g.TypeURL))
 	case stream.IsWildcard(g.TypeURL) != (g.All != nil), stream.IsWildcard(g.TypeURL) == (g.Named != nil):
-		panic(
-			fmt.Sprintf(
-				"rollout: the generator of %q must have All if the type has wildcards, and Named otherwise",
-				g.TypeURL,
-			),
-		)
+		panic(fmt.Sprintf("rollout: the generator of %q must have All if the type has wildcards, and Named otherwise",
+			g.TypeURL))
 	}
 }

@@ -24,11 +24,8 @@ func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always
-	if r.options.Recover(
-		func() { moves = view.KeyChangeFilter(old, r.snapshot, d) },
-		"doing",
-		"compare classes",
-	) != nil {
+	compare := func() { moves = view.KeyChangeFilter(old, r.snapshot, d) }
+	if err := r.options.Recover(compare, "doing", "compare classes"); err != nil {
 		return always
 	}
 	return func(proxy *mesh.Proxy) (moved bool) {
@@ -40,12 +37,7 @@ func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.
 // isTouched reports whether the change d may alter the Product of a producer (see
 // producer.isTouched). It also returns true after a panic.
 func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
-	err := r.options.Recover(
-		func() { touched = pr.isTouched(r.snapshot, d) },
-		"type",
-		pr.gen.TypeURL,
-		"doing",
-		"compare products",
-	)
+	err := r.options.Recover(func() { touched = pr.isTouched(r.snapshot, d) },
+		"type", pr.gen.TypeURL, "doing", "compare products")
 	return touched || err != nil
 }

@@ -325,14 +325,8 @@ func (m *model) checkComplete(seed uint64) {
 		}
 		for _, typeURL := range types() {
 			if want, got := contents(x, typeURL), contents(c, typeURL); want != got {
-				m.t.Errorf(
-					"seed %d: %s was offered other %s than a new proxy:\n%s\nwant\n%s",
-					seed,
-					name,
-					api.ShortType(typeURL),
-					got,
-					want,
-				)
+				m.t.Errorf("seed %d: %s was offered other %s than a new proxy:\n%s\nwant\n%s", seed,
+					name, api.ShortType(typeURL), got, want)
 			}
 		}
 	}

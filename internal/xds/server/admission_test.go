@@ -138,13 +138,8 @@ func TestWaitingStreamsAreRefusedInTime(t *testing.T) {
 		var refused []time.Duration
 		for range 200 {
 			go func() {
-				if _, err := a.acquirePlace(
-					t.Context(),
-					a.opening,
-					openingLimit,
-				); status.Code(
-					err,
-				) == codes.ResourceExhausted {
+				_, err := a.acquirePlace(t.Context(), a.opening, openingLimit)
+				if status.Code(err) == codes.ResourceExhausted {
 					mu.Lock()
 					refused = append(refused, time.Since(began))
 					mu.Unlock()
@@ -159,12 +154,7 @@ func TestWaitingStreamsAreRefusedInTime(t *testing.T) {
 		}
 		time.Sleep(2 * openingLimit)
 		came := time.Now()
-		if _, err := a.acquirePlace(
-			t.Context(),
-			a.opening,
-			openingLimit,
-		); err != nil ||
-			time.Since(came) > openingLimit {
+		if _, err := a.acquirePlace(t.Context(), a.opening, openingLimit); err != nil || time.Since(came) > openingLimit {
 			t.Errorf("the newest waited %v: %v, want at most %v", time.Since(came), err, openingLimit)
 		}
 		time.Sleep(2 * maxWait)

@@ -68,13 +68,8 @@ func (c *certificates) currentPair() pair {
 		return c.current
 	}
 	c.current = next
-	c.log.Info(
-		"certificate files reloaded",
-		"serial",
-		next.own.Leaf.SerialNumber.Text(16),
-		"notAfter",
-		next.own.Leaf.NotAfter,
-	)
+	c.log.Info("certificate files reloaded", "serial", next.own.Leaf.SerialNumber.Text(16),
+		"notAfter", next.own.Leaf.NotAfter)
 	return c.current
 }
 

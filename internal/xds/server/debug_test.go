@@ -192,20 +192,12 @@ func TestSyncz(t *testing.T) {
 			}
 			for _, g := range c.GenericXdsConfigs {
 				if g.ConfigStatus != types[g.TypeUrl] {
-					t.Errorf(
-						"%s of %s is %v, want %v",
-						api.ShortType(g.TypeUrl),
-						c.Node.Id,
-						g.ConfigStatus,
-						types[g.TypeUrl],
-					)
+					t.Errorf("%s of %s is %v, want %v", api.ShortType(g.TypeUrl), c.Node.Id,
+						g.ConfigStatus, types[g.TypeUrl])
 				}
 				if g.LastUpdated == nil {
-					t.Errorf(
-						"%s of %s has no time: istioctl would show an age of decades",
-						api.ShortType(g.TypeUrl),
-						c.Node.Id,
-					)
+					t.Errorf("%s of %s has no time: istioctl would show an age of decades",
+						api.ShortType(g.TypeUrl), c.Node.Id)
 				}
 				if refused := g.ErrorState.GetDetails(); (refused != "") != (g.ConfigStatus == statusv3.ConfigStatus_ERROR) {
 					t.Errorf("the refusal is %q", refused)

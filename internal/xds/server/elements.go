@@ -37,13 +37,9 @@ func errTooLong(size, limit int) error {
 
 // errFieldTooLong returns a ResourceExhausted status for a field of a request that has size bytes.
 func errFieldTooLong(number protowire.Number, size int) error {
-	return status.Errorf(
-		codes.ResourceExhausted,
+	return status.Errorf(codes.ResourceExhausted,
 		"field %d of a request has %d bytes: at most %d are allowed in each field, the node included",
-		number,
-		size,
-		maxFieldBytes,
-	)
+		number, size, maxFieldBytes)
 }
 
 // checkFields returns a ResourceExhausted status for a request of more than most fields, or with a

@@ -46,11 +46,8 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 		check.Measured(mode.String()+" requests failed", len(bad))
 		check.Measured(
 			mode.String()+" clusters and listeners warming",
-			admin.stat(
-				"cluster_manager.warming_clusters",
-			)+" and "+admin.stat(
-				"listener_manager.total_listeners_warming",
-			),
+			admin.stat("cluster_manager.warming_clusters")+" and "+
+				admin.stat("listener_manager.total_listeners_warming"),
 		)
 		t.Logf("%d requests, %d failed %v", good, len(bad), bad)
 		if len(bad) > 0 || good < 20 {

@@ -75,14 +75,8 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	var before, after held
 	h.wait("the first rounds are over", func() bool { before = holding(t); return before.goroutines < 20 })
 	t.Cleanup(func() {
-		t.Logf(
-			"%d rounds of %d streams: before %+v, after %+v, stacks %d KB",
-			*leakRounds,
-			*leakStreams,
-			before,
-			after,
-			stacks()>>10,
-		)
+		t.Logf("%d rounds of %d streams: before %+v, after %+v, stacks %d KB", *leakRounds,
+			*leakStreams, before, after, stacks()>>10)
 	})
 	for range *leakRounds - 2 {
 		round()

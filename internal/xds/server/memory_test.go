@@ -52,15 +52,8 @@ func measureIdle(tb testing.TB, streams int) usage {
 	}
 	h.wait("all streams are closed", func() bool { return h.pusher.Reports().Stats().Clients == 0 })
 	n := float64(streams)
-	heap, stack := float64(
-		after.HeapAlloc,
-	)-float64(
-		before.HeapAlloc,
-	), float64(
-		after.StackInuse,
-	)-float64(
-		before.StackInuse,
-	)
+	heap := float64(after.HeapAlloc) - float64(before.HeapAlloc)
+	stack := float64(after.StackInuse) - float64(before.StackInuse)
 	return usage{bytes: (heap + stack) / n, heap: heap / n, stack: stack / n, goroutines: float64(more-goroutines) / n}
 }
 

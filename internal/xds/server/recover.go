@@ -29,16 +29,8 @@ var errInternal = status.Error(
 // log. It needs no stack while these functions run, of which each proxy has two.
 func (x *session) recoverStream(doing string) {
 	if v := recover(); v != nil {
-		_ = x.s.recovery.Record(
-			v,
-			"xds",
-			"peer",
-			x.link.peer,
-			"identities",
-			strings.Join(x.identities, ","),
-			"doing",
-			doing,
-		)
+		_ = x.s.recovery.Record(v, "xds", "peer", x.link.peer,
+			"identities", strings.Join(x.identities, ","), "doing", doing)
 		x.end(errInternal)
 	}
 }
@@ -70,10 +62,8 @@ func (x *session) awaitPanics(p *mesh.Proxy) error {
 	if wait := x.s.panics.backoffFor(x.panicKey(p), x.s.clock.Now()); wait > 0 {
 		return status.Error(
 			codes.Unavailable,
-			fmt.Sprintf(
-				"the streams of this proxy have ended with internal errors; try again in %v",
-				wait.Round(time.Second),
-			),
+			fmt.Sprintf("the streams of this proxy have ended with internal errors; try again in %v",
+				wait.Round(time.Second)),
 		)
 	}
 	return nil

@@ -81,12 +81,8 @@ func TestAlikeProxiesShareOneTranslation(t *testing.T) {
 	}
 	for typeURL, want := range map[string]int{api.ClusterType: 1, api.EndpointType: 20, api.ListenerType: 1, api.RouteType: 1} {
 		if got := h.gen.Calls(typeURL); got != want {
-			t.Errorf(
-				"the generator of %s was called %d times for ten alike proxies, want %d",
-				api.ShortType(typeURL),
-				got,
-				want,
-			)
+			t.Errorf("the generator of %s was called %d times for ten alike proxies, want %d",
+				api.ShortType(typeURL), got, want)
 		}
 	}
 }

@@ -96,8 +96,7 @@ func (t TLS) verifyPeer(_ [][]byte, chains [][]*x509.Certificate) error {
 	if t.TrustDomains != nil && !slices.Contains(t.TrustDomains(), id.TrustDomain()) {
 		return fmt.Errorf(
 			"the client's certificate has trust domain %q, which is neither the mesh's nor an alias",
-			id.TrustDomain(),
-		)
+			id.TrustDomain())
 	}
 	return nil
 }

@@ -268,10 +268,8 @@ func TestBadCertificateFiles(t *testing.T) {
 	for name, files := range map[string]CertificateFiles{
 		"absent": {filepath.Join(dir, "absent"), goodKey, ""}, "empty": {empty, goodKey, ""}, "no key": {good, good, ""}, "no roots": {good, goodKey, empty},
 	} {
-		if _, err := (TLS{Files: files}).Config(
-			slog.New(slog.DiscardHandler),
-		); err == nil ||
-			!strings.Contains(err.Error(), dir) {
+		_, err := TLS{Files: files}.Config(slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: error = %v, want one that names the file", name, err)
 		}
 	}

@@ -11,15 +11,8 @@ import (
 // lack no clusters. An Envoy that has not requested clusters yet will request them.
 func TestClientsThatNameListeners(t *testing.T) {
 	cluster := resource.FromBytes("c", api.ClusterType, []byte("c"))
-	listener, other := resource.FromBytes(
-		"l",
-		api.ListenerType,
-		[]byte("l"),
-	), resource.FromBytes(
-		"other",
-		api.ListenerType,
-		[]byte("o"),
-	)
+	listener := resource.FromBytes("l", api.ListenerType, []byte("l"))
+	other := resource.FromBytes("other", api.ListenerType, []byte("o"))
 	group := func(list ...*resource.Resource) []*ResourceGroup {
 		set, err := resource.NewSet(list)
 		if err != nil {

@@ -30,13 +30,8 @@ func TestNackMessagesAreBounded(t *testing.T) {
 		}
 	}
 	m.Step(Sent{})
-	message := "Error adding/updating listener(s) " + strings.Repeat(
-		"x",
-		100<<10,
-	) + " beyond: why\n" + strings.Repeat(
-		"ä",
-		1<<19,
-	)
+	message := "Error adding/updating listener(s) " + strings.Repeat("x", 100<<10) +
+		" beyond: why\n" + strings.Repeat("ä", 1<<19)
 	found := false
 	for _, a := range m.Step(Request{TypeURL: api.ListenerType, Nonce: nonce, Rejected: true, Message: message}) {
 		n, ok := a.(Nack)
@@ -45,11 +40,8 @@ func TestNackMessagesAreBounded(t *testing.T) {
 		}
 		found = true
 		if len(n.Message) > MaxNackMessage || !strings.HasSuffix(n.Message, " bytes cut]") {
-			t.Errorf(
-				"the NACK has a message of %d bytes: …%.60q",
-				len(n.Message),
-				n.Message[max(0, len(n.Message)-60):],
-			)
+			t.Errorf("the NACK has a message of %d bytes: …%.60q", len(n.Message),
+				n.Message[max(0, len(n.Message)-60):])
 		}
 		if len(n.Resources) != 1 || n.Resources[0].Name != "beyond" {
 			t.Errorf("refused resources %v", n.Resources)

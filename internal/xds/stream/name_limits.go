@@ -33,10 +33,7 @@ func (l NameLimits) exceeded(s *subscription, before []string) string {
 		if bytes > l.Bytes {
 			return fmt.Sprintf(
 				"resource names of %s with %d bytes exceed the limit of %d for each type (MESHPILOT_XDS_MAX_NAME_BYTES)",
-				api.ShortType(s.URL),
-				bytes,
-				l.Bytes,
-			)
+				api.ShortType(s.URL), bytes, l.Bytes)
 		}
 	}
 	return ""

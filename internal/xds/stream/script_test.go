@@ -197,12 +197,8 @@ func describe(a Action) string {
 	case Want:
 		return fmt.Sprintf("want %s %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "))
 	case Late:
-		return fmt.Sprintf(
-			"late %s %s: %s",
-			api.ShortType(a.TypeURL),
-			strings.Join(a.Names, " "),
-			strings.Join(a.Clusters, " "),
-		)
+		return fmt.Sprintf("late %s %s: %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "),
+			strings.Join(a.Clusters, " "))
 	case Unknown:
 		return "unknown " + a.TypeURL
 	case EndStream:

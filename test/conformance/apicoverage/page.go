@@ -42,27 +42,14 @@ v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the
 		for _, l := range a.Lines {
 			n[l.State]++
 		}
-		fmt.Fprintf(
-			&b,
-			"| [%s](#%s) | %d | %d | %d | %d |\n",
-			a.Name,
-			anchorOf(a.Name),
-			n[Done],
-			n[Default],
-			n[Rejected],
-			n[Obsolete],
-		)
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d |\n", a.Name, anchorOf(a.Name), n[Done],
+			n[Default], n[Rejected], n[Obsolete])
 	}
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | | |\n|---|---|---|\n", a.Name)
 		for _, l := range a.Lines {
-			fmt.Fprintf(
-				&b,
-				"| %s | %s | %s |\n",
-				l.Field,
-				strings.TrimSpace(string(l.State)+" "+l.Like),
-				strings.ReplaceAll(l.By, "|", "\\|"),
-			)
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Field,
+				strings.TrimSpace(string(l.State)+" "+l.Like), strings.ReplaceAll(l.By, "|", "\\|"))
 		}
 	}
 	return b.String()

@@ -20,14 +20,8 @@ func (f *Fleet) Difference(a, b int) []string {
 	var list []string
 	for t := range wire.NumTypes {
 		for id := range max(len(x.held[t]), len(y.held[t])) {
-			if p, q := f.library.contentOf(
-				x.held[t],
-				id,
-			), f.library.contentOf(
-				y.held[t],
-				id,
-			); p != q &&
-				len(list) < most {
+			p, q := f.library.contentOf(x.held[t], id), f.library.contentOf(y.held[t], id)
+			if p != q && len(list) < most {
 				list = append(list, fmt.Sprintf("%v %s: %s and %s", t, f.library.names[id], p, q))
 			}
 		}

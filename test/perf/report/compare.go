@@ -68,19 +68,9 @@ func Compare(w io.Writer, a, b *File) {
 			if x.middle == 0 && y.middle == 0 {
 				continue
 			}
-			fmt.Fprintf(
-				t,
-				"%s\t%s\t%s\t%.4g\t%.0f\t%.4g\t%.0f\t%s\t%s\t\n",
-				p.group,
-				p.scenario,
-				f.name,
-				x.middle,
-				x.spread,
-				y.middle,
-				y.spread,
-				formatRatio(x.middle, y.middle),
-				formatRatio(y.middle, x.middle),
-			)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.4g\t%.0f\t%.4g\t%.0f\t%s\t%s\t\n", p.group, p.scenario,
+				f.name, x.middle, x.spread, y.middle, y.spread, formatRatio(x.middle, y.middle),
+				formatRatio(y.middle, x.middle))
 		}
 	}
 	t.Flush()

@@ -38,9 +38,8 @@ func measureCapacity(b *bench, row *report.Row) error {
 			break
 		}
 		row.Values["pods_per_s"] = float64(rate)
-		row.Values["cpu_ms_per_pod"], row.Values["cpus"] = c.cpu.Seconds()*1e3/float64(
-			c.pods,
-		), c.cpu.Seconds()/c.took.Seconds()
+		row.Values["cpu_ms_per_pod"] = c.cpu.Seconds() * 1e3 / float64(c.pods)
+		row.Values["cpus"] = c.cpu.Seconds() / c.took.Seconds()
 		row.Values["ready_p99_ms"] = c.ready.P99
 	}
 	b.endMeasurement(p, row)

@@ -92,19 +92,14 @@ func comeAndGo(rounds int) func(*bench, *report.Row) error {
 		row.Memory = &after
 		moreGoroutines, moreFiles := b.process.Metrics()[target.Goroutines]-goroutines, b.process.Files()-files
 		moreHeap := float64(after.Heap - before.Heap)
-		row.Values["goroutines_left"], row.Values["files_left"], row.Values["heap_left_kib"] = moreGoroutines, float64(
-			moreFiles,
-		), moreHeap/kib
+		row.Values["goroutines_left"] = moreGoroutines
+		row.Values["files_left"] = float64(moreFiles)
+		row.Values["heap_left_kib"] = moreHeap / kib
 		const tolerated = 10 // from this program's own requests
 		if moreGoroutines > tolerated || moreFiles > tolerated || moreHeap > float64(before.Heap)/5+1<<20 {
 			return fmt.Errorf(
 				"after %d x %d streams there are left %.0f goroutines, %d files, %.0f KiB of heap",
-				rounds,
-				len(all),
-				moreGoroutines,
-				moreFiles,
-				moreHeap/kib,
-			)
+				rounds, len(all), moreGoroutines, moreFiles, moreHeap/kib)
 		}
 		return nil
 	}

@@ -92,11 +92,9 @@ func Streams(r Ramp) Scenario {
 				row.Values["stopped_by_memory"] = 1
 				return nil
 			default:
-				row.Values["streams"], row.Values["p99_ms"], row.Values["rss_mib"] = float64(
-					n,
-				), latency.P99, float64(
-					memory.RSS,
-				)/kib/kib
+				row.Values["streams"] = float64(n)
+				row.Values["p99_ms"] = latency.P99
+				row.Values["rss_mib"] = float64(memory.RSS) / kib / kib
 			}
 			if n == b.proxies {
 				return nil

@@ -79,11 +79,8 @@ func (m *Mesh) MakeChange(c Change, namespace string, n, number int) (Edit, erro
 		o = s.virtual.markChanged(m.virtualService(s))
 	case RuleEdit:
 		if poolBase+number > poolMax {
-			return Edit{}, fmt.Errorf(
-				"change %d of a DestinationRule: there are marks for %d",
-				number,
-				poolMax-poolBase,
-			)
+			return Edit{}, fmt.Errorf("change %d of a DestinationRule: there are marks for %d",
+				number, poolMax-poolBase)
 		}
 		s.maxConnections = int32(poolBase + number)
 		o = s.rule.markChanged(s.destinationRule())

@@ -82,28 +82,14 @@ func (d Document) Render(checks []Check) string {
 		case len(c.Tests) == 0:
 			r = Row{Result: NotRun + ": no test yet"}
 		}
-		fmt.Fprintf(
-			&b,
-			"| **%d** | %s | %s | %s | %s | %s | %s |\n",
-			c.Number,
-			escapeCell(c.Title),
-			escapeCell(r.Result),
-			escapeCell(r.Size),
-			escapeCell(r.Measured),
-			escapeCell(r.Run),
-			escapeCell(r.Peer),
-		)
+		fmt.Fprintf(&b, "| **%d** | %s | %s | %s | %s | %s | %s |\n", c.Number, escapeCell(c.Title),
+			escapeCell(r.Result), escapeCell(r.Size), escapeCell(r.Measured), escapeCell(r.Run),
+			escapeCell(r.Peer))
 	}
 	b.WriteString("\n## What is required, and what is run\n\n| # | Required | Tests | Not shown |\n|---|---|---|---|\n")
 	for _, c := range checks {
-		fmt.Fprintf(
-			&b,
-			"| %d | %s | %s | %s |\n",
-			c.Number,
-			escapeCell(c.Requirement),
-			testLinks(c.Tests),
-			escapeCell(c.Limits),
-		)
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", c.Number, escapeCell(c.Requirement),
+			testLinks(c.Tests), escapeCell(c.Limits))
 	}
 	return b.String()
 }

@@ -154,14 +154,8 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	}
 	var out, errOut bytes.Buffer
 	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut}); err != nil {
-		return out.String(), fmt.Errorf(
-			"exec %v in %s/%s: %w: %s",
-			command,
-			namespace,
-			pod,
-			err,
-			bytes.TrimSpace(errOut.Bytes()),
-		)
+		return out.String(), fmt.Errorf("exec %v in %s/%s: %w: %s", command, namespace, pod, err,
+			bytes.TrimSpace(errOut.Bytes()))
 	}
 	return out.String(), nil
 }

@@ -133,10 +133,7 @@ func (s *Server) start() {
 	if c := s.options.TLS; c != nil {
 		transport := fmt.Sprintf(
 			`tls { defaults { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`,
-			c.CAFile,
-			c.ServerCertFile,
-			c.ServerKeyFile,
-		)
+			c.CAFile, c.ServerCertFile, c.ServerKeyFile)
 		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", transport)
 	} else {
 		args = append(args, "-http-port="+port(0))

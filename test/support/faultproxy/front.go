@@ -170,13 +170,9 @@ func Refuse(code int) Answer {
 			500: "InternalError",
 			503: "ServiceUnavailable",
 		}[code]
-		_, _ = fmt.Fprintf(
-			w,
+		_, _ = fmt.Fprintf(w,
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the test says %d","reason":%q,"code":%d}`,
-			code,
-			reason,
-			code,
-		)
+			code, reason, code)
 		return true
 	}
 }

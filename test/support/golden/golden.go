@@ -123,11 +123,8 @@ func (c *Case) Compare(t *testing.T, section string, got []byte) {
 		return
 	}
 	if !*update {
-		t.Errorf(
-			"section %q differs (-want +got; go test -update rewrites it):\n%s",
-			section,
-			cmp.Diff(string(want), string(got)),
-		)
+		t.Errorf("section %q differs (-want +got; go test -update rewrites it):\n%s", section,
+			cmp.Diff(string(want), string(got)))
 		return
 	}
 	c.changed = true

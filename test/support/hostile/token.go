@@ -220,11 +220,8 @@ func (g *Tokens) forgeToken(header, claims map[string]any) (Token, error) {
 		}, nil
 	case 1: // the public key as the secret of an HMAC
 		public, _ := x509.MarshalPKIXPublicKey(&g.Key.PublicKey)
-		input = encodeSegment(
-			[]byte(`{"alg":"HS256","kid":"`+g.KeyID+`"}`),
-		) + "." + encodeSegment(
-			g.encodeObject(claims),
-		)
+		header := []byte(`{"alg":"HS256","kid":"` + g.KeyID + `"}`)
+		input = encodeSegment(header) + "." + encodeSegment(g.encodeObject(claims))
 		mac := hmac.New(crypto.SHA256.New, public)
 		mac.Write([]byte(input))
 		return Token{Text: input + "." + encodeSegment(mac.Sum(nil)), Kind: "HMAC", Subject: subject}, nil

@@ -85,8 +85,7 @@ func (s Settings) Validate() error {
 	if s.StaleThreshold < 2*s.RegisterInterval || s.StaleThreshold%time.Second != 0 {
 		errs = append(errs, fmt.Errorf(
 			"--cloudFoundryStaleThreshold %v: want whole seconds, at least twice --cloudFoundryRegisterInterval",
-			s.StaleThreshold,
-		))
+			s.StaleThreshold))
 	}
 	return errors.Join(errs...)
 }

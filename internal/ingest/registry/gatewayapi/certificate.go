@@ -147,9 +147,8 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k conf
 		k.Kind = api.Secret
 	case ref.Group != "" || ref.Kind != "ConfigMap":
 		return k, false, verdict{
-			string(
-				gatewayv1.ListenerReasonInvalidCACertificateKind,
-			), fmt.Sprintf("kind %q is neither ConfigMap nor Secret", ref.Kind),
+			string(gatewayv1.ListenerReasonInvalidCACertificateKind),
+			fmt.Sprintf("kind %q is neither ConfigMap nor Secret", ref.Kind),
 		}
 	}
 	g.references = append(g.references, k)
@@ -161,9 +160,8 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k conf
 	}
 	if fault := c.authorityFault(k); fault != "" {
 		return k, true, verdict{
-			string(
-				gatewayv1.ListenerReasonInvalidCACertificateRef,
-			), fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
+			string(gatewayv1.ListenerReasonInvalidCACertificateRef),
+			fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
 		}
 	}
 	return k, true, verdict{}
@@ -223,9 +221,7 @@ func (c *Converter) setClientCertificate(g *gateway) {
 			string(gatewayv1.GatewayReasonRefNotPermitted),
 			fmt.Sprintf(
 				"spec.tls.backend.clientCertificateRef: no ReferenceGrant in %s allows the reference to Secret %s",
-				k.Namespace,
-				k.Name,
-			),
+				k.Namespace, k.Name),
 		}
 	case fault != "":
 		g.backend = verdict{

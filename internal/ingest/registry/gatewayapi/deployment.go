@@ -90,18 +90,13 @@ func (g *gateway) checkNames(o Options) {
 			string(gatewayv1.GatewayReasonInvalid),
 			fmt.Sprintf(
 				"The name of the Gateway has more than %d characters, so it cannot be a label of its proxies",
-				maxName,
-			),
+				maxName),
 		}
 	case len(service) > maxName:
 		g.deployable = verdict{
 			string(gatewayv1.GatewayReasonInvalid),
-			fmt.Sprintf(
-				"The name %q of its Service has more than %d characters: set the annotation %s",
-				service,
-				maxName,
-				nameOverride,
-			),
+			fmt.Sprintf("The name %q of its Service has more than %d characters: set the annotation %s",
+				service, maxName, nameOverride),
 		}
 	}
 }

@@ -44,9 +44,8 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 	}
 	if out.redirect != nil && out.rewrite != nil {
 		out.supported.worse(verdict{
-			string(
-				gatewayv1.RouteReasonIncompatibleFilters,
-			), field + ".filters: RequestRedirect and URLRewrite exclude each other",
+			string(gatewayv1.RouteReasonIncompatibleFilters),
+			field + ".filters: RequestRedirect and URLRewrite exclude each other",
 		})
 	}
 	return out
@@ -77,12 +76,8 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
 		out.resolved.worse(verdict{
 			string(gatewayv1.RouteReasonInvalidKind),
-			fmt.Sprintf(
-				"%s.extensionRef: kind %q of group %q is not a filter",
-				at,
-				f.ExtensionRef.Kind,
-				f.ExtensionRef.Group,
-			),
+			fmt.Sprintf("%s.extensionRef: kind %q of group %q is not a filter", at,
+				f.ExtensionRef.Kind, f.ExtensionRef.Group),
 		})
 		out.supported.worse(
 			unsupported(

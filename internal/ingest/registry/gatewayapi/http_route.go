@@ -70,11 +70,14 @@ type httpRule struct {
 func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{
-			field: fmt.Sprintf(
-				"spec.rules[%d]",
-				i,
-			), name: ruleName(r.object, i, rule.Name), index: i, backends: rule.BackendRefs,
-			timeouts: rule.Timeouts, retry: rule.Retry, session: rule.SessionPersistence, failure: 500,
+			field:    fmt.Sprintf("spec.rules[%d]", i),
+			name:     ruleName(r.object, i, rule.Name),
+			index:    i,
+			backends: rule.BackendRefs,
+			timeouts: rule.Timeouts,
+			retry:    rule.Retry,
+			session:  rule.SessionPersistence,
+			failure:  500,
 		}
 		x.filters = r.convertFilters(x.field, rule.Filters)
 		matches := rule.Matches

@@ -162,11 +162,8 @@ func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname
 	if len(allowed) == 0 {
 		a.accepted = verdict{
 			string(gatewayv1.RouteReasonNotAllowedByListeners),
-			fmt.Sprintf(
-				"allowedRoutes of the listener does not allow routes of kind %s in namespace %s",
-				route.Kind,
-				route.Namespace,
-			),
+			fmt.Sprintf("allowedRoutes of the listener does not allow routes of kind %s in namespace %s",
+				route.Kind, route.Namespace),
 		}
 		return
 	}
@@ -201,12 +198,8 @@ func (a *attachment) noListener() string {
 	if len(have) == 0 {
 		return parent + " has no listeners, or its Gateway does not allow it"
 	}
-	return fmt.Sprintf(
-		"No listener of %s has %s; listeners: %s",
-		parent,
-		strings.Join(wanted, " and "),
-		strings.Join(have, ", "),
-	)
+	return fmt.Sprintf("No listener of %s has %s; listeners: %s", parent,
+		strings.Join(wanted, " and "), strings.Join(have, ", "))
 }
 
 // noHostname returns the message about a route whose hostnames match no listener. It names at most
@@ -219,11 +212,8 @@ func noHostname(hosts []mesh.Hostname, listeners []*listener) string {
 	for _, l := range listeners[:min(len(listeners), maxNamed)] {
 		have = append(have, fmt.Sprintf("%q", l.host))
 	}
-	return fmt.Sprintf(
-		"No hostname of the route (%s) matches the hostname of a listener (%s)",
-		strings.Join(of, ", "),
-		strings.Join(have, ", "),
-	)
+	return fmt.Sprintf("No hostname of the route (%s) matches the hostname of a listener (%s)",
+		strings.Join(of, ", "), strings.Join(have, ", "))
 }
 
 // maxNamed limits the number of hostnames and listeners that a message names.
@@ -241,9 +231,8 @@ func (c *Converter) attachToMesh(route *config.Config, a *attachment) *attachmen
 		}
 	case a.ref.Port != nil && !c.hasPort(a.parent, uint32(*a.ref.Port)): //nolint:gosec // validated by the API
 		a.accepted = verdict{
-			string(
-				gatewayv1.RouteReasonNoMatchingParent,
-			), fmt.Sprintf("%s %s has no port %d", a.parent.Kind, a.parent.Name, *a.ref.Port),
+			string(gatewayv1.RouteReasonNoMatchingParent),
+			fmt.Sprintf("%s %s has no port %d", a.parent.Kind, a.parent.Name, *a.ref.Port),
 		}
 	case route.Kind == api.UDPRoute:
 		a.accepted = verdict{string(gatewayv1.RouteReasonUnsupportedValue), "sidecars do not capture UDP"}

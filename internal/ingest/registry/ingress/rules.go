@@ -129,12 +129,9 @@ func (r *reader) destination(field string, backend *networkingv1.IngressBackend)
 		}
 		r.services[service] = struct{}{}
 		if port = r.converter.ports[service][backend.Service.Port.Name]; port == 0 {
-			r.addProblem(
-				field+".service.port.name",
-				"Service %q has no port %q, or does not exist: no route is created",
-				service.Name,
-				backend.Service.Port.Name,
-			)
+			r.addProblem(field+".service.port.name",
+				"Service %q has no port %q, or does not exist: no route is created", service.Name,
+				backend.Service.Port.Name)
 			return nil
 		}
 	}

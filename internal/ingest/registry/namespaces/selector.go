@@ -19,12 +19,11 @@ func parseSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Select
 		selector, err := mesh.LabelSelector(s)
 		if err != nil {
 			wrong = append(wrong, config.Problem{
-				Code: code.InvalidMeshSetting,
-				Field: fmt.Sprintf(
-					"discoverySelectors[%d]",
-					i,
-				), Reason: err.Error() + "; the previous selectors stay in use",
-				Severity: config.Error, Origin: "mesh configuration",
+				Code:     code.InvalidMeshSetting,
+				Field:    fmt.Sprintf("discoverySelectors[%d]", i),
+				Reason:   err.Error() + "; the previous selectors stay in use",
+				Severity: config.Error,
+				Origin:   "mesh configuration",
 			})
 			continue
 		}

@@ -45,19 +45,15 @@ func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	}
 	for _, name := range sortedKeys(raw.AuthInfos) {
 		if field := unsafeUser(raw.AuthInfos[name], allowed); field != "" {
-			return nil, fmt.Errorf(
-				"the kubeconfig has %s for the user %q, which is not allowed in Secrets",
-				field,
-				name,
-			)
+			return nil, fmt.Errorf("the kubeconfig has %s for the user %q, which is not allowed in Secrets",
+				field, name)
 		}
 	}
 	for _, name := range sortedKeys(raw.Clusters) {
 		if c := raw.Clusters[name]; c.CertificateAuthority != "" && !slices.Contains(allowed, "certificateAuthority") {
 			return nil, fmt.Errorf(
 				"the kubeconfig has certificate-authority (a file) for the cluster %q, which is not allowed in Secrets",
-				name,
-			)
+				name)
 		}
 	}
 	if err := clientcmd.Validate(*raw); err != nil {

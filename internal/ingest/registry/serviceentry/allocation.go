@@ -22,18 +22,11 @@ func (r *reader) needsAllocation(spec *networking.ServiceEntry) bool {
 	possible := len(spec.GetAddresses()) == 0 && spec.GetResolution() != networking.ServiceEntry_NONE
 	switch {
 	case given && !refused && !strings.EqualFold(asked, "true"):
-		r.addProblem(
-			config.Warning,
-			"metadata.labels["+name+"]",
-			"%q is neither true nor false; addresses are allocated",
-			asked,
-		)
+		r.addProblem(config.Warning, "metadata.labels["+name+"]",
+			"%q is neither true nor false; addresses are allocated", asked)
 	case given && !refused && !possible:
-		r.addProblem(
-			config.Warning,
-			"metadata.labels["+name+"]",
-			"has no effect: addresses are allocated where there are none, and the resolution is not NONE",
-		)
+		r.addProblem(config.Warning, "metadata.labels["+name+"]",
+			"has no effect: addresses are allocated where there are none, and the resolution is not NONE")
 	}
 	return possible && !refused
 }

@@ -21,14 +21,10 @@ func (r *reader) trafficDistribution() string {
 	}
 	preference, known := registry.CanonicalDistribution(own)
 	if !known {
-		r.addProblem(
-			config.Warning,
-			"metadata.annotations["+field+"]",
+		r.addProblem(config.Warning, "metadata.annotations["+field+"]",
 			"%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
-			own,
-			corev1.ServiceTrafficDistributionPreferSameZone,
-			corev1.ServiceTrafficDistributionPreferSameNode,
-		)
+			own, corev1.ServiceTrafficDistributionPreferSameZone,
+			corev1.ServiceTrafficDistributionPreferSameNode)
 	}
 	return preference
 }

@@ -29,20 +29,18 @@ func resolvesHost(spec *networking.ServiceEntry) bool {
 // itself. For a wildcard, which cannot be resolved, it returns nil and reports a Problem.
 func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.Endpoint {
 	if host.IsWildcard() {
-		r.addProblem(
-			config.Error,
-			"spec.resolution",
-			"%q cannot be resolved: a wildcard needs endpoints, or resolution NONE",
-			string(host),
-		)
+		r.addProblem(config.Error, "spec.resolution",
+			"%q cannot be resolved: a wildcard needs endpoints, or resolution NONE", string(host))
 		return nil
 	}
 	list := make([]*mesh.Endpoint, 0, len(ports))
 	for _, p := range ports {
 		list = append(list, &mesh.Endpoint{
-			Address: string(
-				host,
-			), Port: p.Target, ServicePort: p.Name, Namespace: r.object.Namespace, Cluster: r.options.Cluster,
+			Address:     string(host),
+			Port:        p.Target,
+			ServicePort: p.Name,
+			Namespace:   r.object.Namespace,
+			Cluster:     r.options.Cluster,
 		})
 	}
 	return list
@@ -90,27 +88,18 @@ func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolut
 	ip, socket := err == nil, config.IsSocket(address)
 	switch {
 	case address == "" && entry.GetNetwork() == "":
-		r.addProblem(
-			config.Error,
-			field,
-			"is missing, and so is the network whose gateways would route to it; it is left out",
-		)
+		r.addProblem(config.Error, field,
+			"is missing, and so is the network whose gateways would route to it; it is left out")
 	case address == "" && resolution != mesh.Static:
-		r.addProblem(
-			config.Error,
-			field,
+		r.addProblem(config.Error, field,
 			"is missing: the gateways of network %q can replace it only with resolution STATIC; it is ignored",
-			entry.GetNetwork(),
-		)
+			entry.GetNetwork())
 	case address == "":
 		return true
 	case resolution == mesh.Static && !ip && !socket:
-		r.addProblem(
-			config.Error,
-			field,
+		r.addProblem(config.Error, field,
 			"%q is not an IP address: resolution STATIC does not resolve names; it is left out",
-			address,
-		)
+			address)
 	case resolution != mesh.Static && socket:
 		r.addProblem(config.Error, field, "a socket needs resolution STATIC; it is left out")
 	case !ip && !socket && strings.HasPrefix(address, "*"):
@@ -156,12 +145,8 @@ func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[str
 	for _, name := range slices.Sorted(maps.Keys(entry.GetPorts())) {
 		number := entry.GetPorts()[name]
 		if number == 0 || number > 65535 {
-			r.addProblem(
-				config.Error,
-				field+".ports["+name+"]",
-				"%d is not a port number; the service's own is used",
-				number,
-			)
+			r.addProblem(config.Error, field+".ports["+name+"]",
+				"%d is not a port number; the service's own is used", number)
 			continue
 		}
 		if ports == nil {

@@ -118,12 +118,8 @@ func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 		case slices.Contains(list, host):
 			r.addProblem(config.Warning, field, "%q is listed twice", h)
 		case !host.IsWildcard() && spec.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS:
-			r.addProblem(
-				config.Error,
-				field,
-				"%q is not a wildcard, which resolution DYNAMIC_DNS is for; it is left out",
-				h,
-			)
+			r.addProblem(config.Error, field,
+				"%q is not a wildcard, which resolution DYNAMIC_DNS is for; it is left out", h)
 		default:
 			list = append(list, host)
 		}
@@ -150,12 +146,8 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 		}
 		switch {
 		case text == "":
-			r.addProblem(
-				config.Error,
-				fmt.Sprintf("spec.addresses[%d]", i),
-				"%q is neither an IP address nor a CIDR; it is left out",
-				a,
-			)
+			r.addProblem(config.Error, fmt.Sprintf("spec.addresses[%d]", i),
+				"%q is neither an IP address nor a CIDR; it is left out", a)
 		case !slices.Contains(list, text):
 			list = append(list, text)
 		}
@@ -183,21 +175,14 @@ func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 		protocol, known := mesh.ParseProtocol(p.GetProtocol())
 		if dynamic := spec.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS; dynamic && !protocol.IsHTTP() &&
 			!protocol.IsTLS() {
-			r.addProblem(
-				config.Error,
-				field+".protocol",
+			r.addProblem(config.Error, field+".protocol",
 				"%q does not identify the requested host, which resolution DYNAMIC_DNS requires; the port is ignored",
-				p.GetProtocol(),
-			)
+				p.GetProtocol())
 			continue
 		}
 		if !known && p.GetProtocol() != "" {
-			r.addProblem(
-				config.Warning,
-				field+".protocol",
-				"%q is unknown; proxies detect the protocol",
-				p.GetProtocol(),
-			)
+			r.addProblem(config.Warning, field+".protocol",
+				"%q is unknown; proxies detect the protocol", p.GetProtocol())
 		}
 		target := r.targetPort(p, field)
 		list = append(list, mesh.Port{
@@ -237,12 +222,9 @@ func (r *reader) resolution(spec *networking.ServiceEntry) mesh.Resolution {
 	case networking.ServiceEntry_DYNAMIC_DNS:
 		return mesh.DynamicDNS
 	default:
-		r.addProblem(
-			config.Error,
-			"spec.resolution",
+		r.addProblem(config.Error, "spec.resolution",
 			"%s is not known: treated as NONE, proxies connect to the address that the caller chose",
-			resolution,
-		)
+			resolution)
 		return mesh.Passthrough
 	}
 }

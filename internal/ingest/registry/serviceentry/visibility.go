@@ -31,11 +31,8 @@ func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	switch {
 	case limit == meshconfig.ServiceEntryVisibility_NAMESPACE && here:
 		if !slices.Equal(own, []string{"."}) {
-			r.addProblem(
-				config.Warning,
-				"spec.exportTo",
-				"the mesh (serviceEntryVisibility) shows it to its own namespace only",
-			)
+			r.addProblem(config.Warning, "spec.exportTo",
+				"the mesh (serviceEntryVisibility) shows it to its own namespace only")
 		}
 		return []string{"."}
 	case limit == meshconfig.ServiceEntryVisibility_NAMESPACE, limit == meshconfig.ServiceEntryVisibility_NONE:

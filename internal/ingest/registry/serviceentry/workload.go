@@ -22,11 +22,8 @@ const healthChecked = "proxy.istio.io/health-checks-enabled"
 // entry has neither an address nor a network. Invalid ports are left out with a Problem.
 func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	if spec.GetAddress() == "" && spec.GetNetwork() == "" {
-		r.addProblem(
-			config.Error,
-			"spec.address",
-			"is missing, and so is the network whose gateways would route to it",
-		)
+		r.addProblem(config.Error, "spec.address",
+			"is missing, and so is the network whose gateways would route to it")
 		return nil
 	}
 	labels := r.workloadLabels(spec)

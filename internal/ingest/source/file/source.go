@@ -101,15 +101,8 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var dirs *watch.Dirs
 	if !s.o.PollOnly {
 		if dirs, err = watch.OpenDirs(); err != nil {
-			s.o.Logger.Warn(
-				"configuration is only looked at from time to time",
-				"directory",
-				root,
-				"every",
-				s.o.Poll,
-				"error",
-				err,
-			)
+			s.o.Logger.Warn("configuration is only looked at from time to time", "directory", root,
+				"every", s.o.Poll, "error", err)
 		}
 	}
 	defer dirs.Close()

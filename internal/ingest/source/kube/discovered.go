@@ -73,11 +73,8 @@ func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 		return list, err
 	}
 	if !d.asked {
-		d.log.Info(
-			"definitions of kinds may not be read; the API server is asked which kinds it serves",
-			"every",
-			d.every,
-		)
+		d.log.Info("definitions of kinds may not be read; the API server is asked which kinds it serves",
+			"every", d.every)
 	}
 	if err := d.pollDiscovery(ctx); err != nil {
 		return nil, err

@@ -202,10 +202,7 @@ func (s *store) shrinkProblems() []config.Problem {
 				Severity: config.Error,
 				Reason: fmt.Sprintf(
 					"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too",
-					x.title,
-					n,
-					len(x.objects),
-				),
+					x.title, n, len(x.objects)),
 			})
 		}
 	})

@@ -87,15 +87,8 @@ func (r *run) nextBatch() mesh.Batch {
 	case len(r.store.unlistedShards(now.Sub(r.began) >= r.o.SyncTimeout)) == 0:
 		r.synced = true
 		batch = append(batch, r.store.drainEvents()...)
-		r.o.Logger.Info(
-			"the API server was read",
-			"source",
-			r.Name(),
-			"objects",
-			len(batch),
-			"took",
-			now.Sub(r.began).Round(time.Millisecond),
-		)
+		r.o.Logger.Info("the API server was read", "source", r.Name(), "objects", len(batch),
+			"took", now.Sub(r.began).Round(time.Millisecond))
 		batch = append(batch, mesh.Event{Op: mesh.Synced, Source: r.Name()})
 	}
 	return batch

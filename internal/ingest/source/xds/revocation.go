@@ -49,11 +49,8 @@ func checkRevocation(chain []*x509.Certificate, lists []*x509.RevocationList) er
 			}
 			for _, r := range list.RevokedCertificateEntries {
 				if r.SerialNumber.Cmp(cert.SerialNumber) == 0 {
-					return fmt.Errorf(
-						"the certificate of %s with serial number %s is revoked",
-						cert.Subject,
-						cert.SerialNumber,
-					)
+					return fmt.Errorf("the certificate of %s with serial number %s is revoked",
+						cert.Subject, cert.SerialNumber)
 				}
 			}
 		}

@@ -85,9 +85,7 @@ func (r *run) connect(ctx context.Context) (answered bool, err error) {
 		}
 		r.o.Logger.Info(
 			"the config source does not implement the delta variant, so it is asked for the state of the world",
-			"source",
-			r.Name(),
-		)
+			"source", r.Name())
 	}
 	return r.serveStream(ctx, conn, sotw{})
 }
@@ -99,15 +97,8 @@ func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pa
 	if s, ok := status.FromError(err); ok {
 		text = s.Message()
 	}
-	r.o.Logger.Info(
-		"no connection to the config source",
-		"source",
-		r.Name(),
-		"error",
-		text,
-		"retry",
-		pause.Round(time.Millisecond),
-	)
+	r.o.Logger.Info("no connection to the config source", "source", r.Name(), "error", text,
+		"retry", pause.Round(time.Millisecond))
 	if answered {
 		return
 	}
@@ -168,13 +159,8 @@ func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (res
 	}
 	c := r.byURL[response.typeURL]
 	if c == nil {
-		r.o.Logger.Warn(
-			"the config source sends a type that was not asked for",
-			"source",
-			r.Name(),
-			"type",
-			response.typeURL,
-		)
+		r.o.Logger.Warn("the config source sends a type that was not asked for", "source", r.Name(),
+			"type", response.typeURL)
 		return response, nil
 	}
 	e := c.newEdit(r.Name())
@@ -183,19 +169,8 @@ func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (res
 	} else {
 		e.applyFullState(response)
 	}
-	r.o.Logger.Debug(
-		"received config",
-		"source",
-		r.Name(),
-		"type",
-		response.typeURL,
-		"bytes",
-		len(message),
-		"events",
-		len(e.batch),
-		"objects",
-		len(c.held),
-	)
+	r.o.Logger.Debug("received config", "source", r.Name(), "type", response.typeURL,
+		"bytes", len(message), "events", len(e.batch), "objects", len(c.held))
 	if !r.synced && len(r.unansweredTypes()) == 0 {
 		r.synced = true
 		r.o.Logger.Info("all of the config source is read", "source", r.Name(), "objects", r.countObjects())

@@ -180,10 +180,8 @@ func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, li
 			s.subjectAltNames,
 			func(n string) bool { return slices.Contains(names, n) },
 		) {
-			return fmt.Errorf(
-				"the server's certificate is for %s, and none of subjectAltNames",
-				strings.Join(names, ", "),
-			)
+			return fmt.Errorf("the server's certificate is for %s, and none of subjectAltNames",
+				strings.Join(names, ", "))
 		}
 	}
 	var err error

@@ -292,15 +292,9 @@ stringData: {b: c}
 		t.Fatalf("got %s", show(objects))
 	}
 	vs := objects[0].Config
-	got := fmt.Sprintf(
-		"%v %v %v %s %d %v",
-		vs.Labels,
-		vs.Annotations,
-		vs.Created.UTC(),
-		vs.ResourceVersion,
-		vs.Generation,
-		config.Spec[*networking.VirtualService](vs).GetHttp()[0].GetTimeout().AsDuration(),
-	)
+	got := fmt.Sprintf("%v %v %v %s %d %v", vs.Labels, vs.Annotations, vs.Created.UTC(),
+		vs.ResourceVersion, vs.Generation,
+		config.Spec[*networking.VirtualService](vs).GetHttp()[0].GetTimeout().AsDuration())
 	if want := "map[app:a] map[x:z] 2024-01-02 03:04:05 +0000 UTC 7 3 1m30s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -157,19 +157,8 @@ func hasHTTPFields(r *security.Rule) bool {
 	}
 	for _, to := range r.GetTo() {
 		o := to.GetOperation()
-		if len(
-			o.GetHosts(),
-		)+len(
-			o.GetNotHosts(),
-		)+len(
-			o.GetMethods(),
-		)+len(
-			o.GetNotMethods(),
-		)+len(
-			o.GetPaths(),
-		)+len(
-			o.GetNotPaths(),
-		) > 0 {
+		if len(o.GetHosts())+len(o.GetNotHosts())+len(o.GetMethods())+len(o.GetNotMethods())+
+			len(o.GetPaths())+len(o.GetNotPaths()) > 0 {
 			return true
 		}
 	}

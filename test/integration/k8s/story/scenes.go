@@ -76,12 +76,8 @@ func (s *Stage) playOne(ctx context.Context, scene scene) error {
 		tally.Failed == 0 && tally.Sent > 0,
 		"calls all the while",
 		"0 failed",
-		fmt.Sprintf(
-			"%d failed of %d, at %.0f a second",
-			tally.Failed,
-			tally.Sent,
-			float64(tally.Sent)/tally.Took.Seconds(),
-		),
+		fmt.Sprintf("%d failed of %d, at %.0f a second", tally.Failed, tally.Sent,
+			float64(tally.Sent)/tally.Took.Seconds()),
 	)
 	for _, failure := range tally.Failures {
 		s.audience.Say("failed %s", failure)

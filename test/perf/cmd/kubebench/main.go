@@ -87,13 +87,8 @@ func (o options) runBench(ctx context.Context) error {
 	if err := prepareCluster(ctx, c, o.size); err != nil {
 		return err
 	}
-	fmt.Fprintf(
-		os.Stderr,
-		"%d services and %d pods were written in %v\n",
-		o.size.Services,
-		o.size.Pods,
-		time.Since(began).Round(time.Second),
-	)
+	fmt.Fprintf(os.Stderr, "%d services and %d pods were written in %v\n", o.size.Services,
+		o.size.Pods, time.Since(began).Round(time.Second))
 	fmt.Println(
 		"| control plane | ready after | CPU until then | CPU at rest, of one | live heap | resident | resident at most |",
 	)
@@ -157,16 +152,9 @@ func (o options) measurePlane(ctx context.Context, c *cluster.Cluster, p target.
 	resting := x.CPU() - before
 	uncollected := x.Memory(false)
 	m := x.Memory(true)
-	fmt.Printf(
-		"| %s | %.1f s | %.2f s | %.2f %% | %.1f MiB | %.1f MiB | %.1f MiB |\n",
-		p.Kind,
-		x.Started.Seconds(),
-		x.StartCPU.Seconds(),
-		100*resting.Seconds()/o.rest.Seconds(),
-		toMebibytes(m.Heap),
-		toMebibytes(uncollected.RSS),
-		toMebibytes(x.Peak()),
-	)
+	fmt.Printf("| %s | %.1f s | %.2f s | %.2f %% | %.1f MiB | %.1f MiB | %.1f MiB |\n", p.Kind,
+		x.Started.Seconds(), x.StartCPU.Seconds(), 100*resting.Seconds()/o.rest.Seconds(),
+		toMebibytes(m.Heap), toMebibytes(uncollected.RSS), toMebibytes(x.Peak()))
 	return nil
 }
 

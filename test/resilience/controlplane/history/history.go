@@ -84,13 +84,8 @@ func (l *Log) Reached() error {
 	for proxy := range l.proxies {
 		for object, generation := range last {
 			if seen[key{proxy, object}] < generation {
-				return fmt.Errorf(
-					"%s has seen generation %d of %s, want %d",
-					proxy,
-					seen[key{proxy, object}],
-					object,
-					generation,
-				)
+				return fmt.Errorf("%s has seen generation %d of %s, want %d", proxy,
+					seen[key{proxy, object}], object, generation)
 			}
 		}
 	}

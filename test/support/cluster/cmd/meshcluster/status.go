@@ -27,13 +27,8 @@ func statusCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(
-				cmd.OutOrStdout(),
-				"the cluster %s is up\nKUBECONFIG=%s\nlogs in %s\n\n",
-				p.name,
-				s.Kubeconfig,
-				p.filePath("cluster/logs"),
-			)
+			fmt.Fprintf(cmd.OutOrStdout(), "the cluster %s is up\nKUBECONFIG=%s\nlogs in %s\n\n",
+				p.name, s.Kubeconfig, p.filePath("cluster/logs"))
 			return writeMemory(cmd.OutOrStdout(), s.PID)
 		},
 	}
