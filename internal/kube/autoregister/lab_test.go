@@ -267,11 +267,17 @@ func (l *lab) vm() *mesh.Proxy {
 
 const vmName = "vms-10.0.0.7-dc1"
 
+// connects connects a proxy, which must not be refused, and waits for the first attempt to register it.
 func (x *replica) connects(p *mesh.Proxy) *Connection {
 	x.l.Helper()
 	c, err := x.Connect(x.l.Context(), p)
 	if err != nil || c == nil {
 		x.l.Fatalf("connected %v, error %v", c, err)
+	}
+	select {
+	case <-c.registered: // Connect waits only for connectTimeout
+	case <-time.After(20 * time.Second):
+		x.l.Fatal("the first attempt to register takes too long")
 	}
 	return c
 }
