@@ -102,9 +102,7 @@ func New(o Options) *Pusher {
 	p.jobs = make(chan *rollout.Job, p.workers*jobsPerWorker)
 	p.idle <- rollout.New(rollout.Options{
 		Generators: o.Generators, Debounce: o.Debounce, Quarantine: o.Quarantine, MaxJobs: cap(p.jobs),
-		Recover: func(f func(), about ...any) error {
-			return o.Recovery.Call("xds", func() error { f(); return nil }, about...)
-		},
+		RecordPanic: func(value any, about ...any) { _ = o.Recovery.Record(value, "xds", about...) },
 	})
 	return p
 }

@@ -63,9 +63,9 @@ type Options struct {
 	Quarantine quarantine.Options
 	// MaxJobs bounds how many Jobs are without a result at any time (default 8).
 	MaxJobs int
-	// Recover calls a function and returns an error if it panics. about are pairs for the log. If
-	// nil, panics pass.
-	Recover func(f func(), about ...any) error
+	// RecordPanic records a panic that was recovered; value is the result of recover, and about are
+	// pairs for the log. If it panics itself, or is nil, the panic is not recovered.
+	RecordPanic func(value any, about ...any)
 }
 
 const defaultMaxJobs = 8
@@ -95,7 +95,7 @@ type turn struct {
 }
 
 // New returns a Rollout without clients. If o.MaxJobs is not positive, it is defaultMaxJobs; if
-// o.Recover is nil, panics propagate. New panics if a generator is not valid (checkGenerator).
+// o.RecordPanic is nil, panics propagate. New panics if a generator is not valid (checkGenerator).
 func New(o Options) *Rollout {
 	for i := range o.Generators {
 		checkGenerator(&o.Generators[i])
@@ -103,8 +103,8 @@ func New(o Options) *Rollout {
 	if o.MaxJobs <= 0 {
 		o.MaxJobs = defaultMaxJobs
 	}
-	if o.Recover == nil {
-		o.Recover = func(f func(), _ ...any) error { f(); return nil }
+	if o.RecordPanic == nil {
+		o.RecordPanic = func(value any, _ ...any) { panic(value) }
 	}
 	return &Rollout{
 		options:     o,
