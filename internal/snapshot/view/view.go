@@ -11,8 +11,14 @@ import (
 // View is the part of a snapshot that the proxies of one Key see. It is immutable and shared by all
 // of them.
 type View struct {
-	Key      Key
 	Snapshot *snapshot.Snapshot
+	*Contents
+}
+
+// Contents is the part of a View that stays the same while no change affects it. It is immutable,
+// and shared by the Views of later snapshots (WithSnapshot).
+type Contents struct {
+	Key      Key
 	Settings *snapshot.Settings
 	// Egress has one entry per outbound listener. Without egress listeners in a Sidecar there is
 	// one, whose Listener is nil.
@@ -33,12 +39,11 @@ type View struct {
 // Build returns the View of a Key, which is never nil. Data that several Views have in common is
 // cached in the snapshot, and kept by later snapshots that differ only in endpoints.
 func Build(s *snapshot.Snapshot, k Key) *View {
-	v := &View{
+	v := &View{Snapshot: s, Contents: &Contents{
 		Key:      k,
-		Snapshot: s,
 		Settings: s.Settings.WithProxyConfig(k.ProxyConfigOverrides),
 		Inbound:  decodeInstances(s, k.Inbound),
-	}
+	}}
 	if k.Sidecar != (config.Key{}) {
 		if v.Sidecar = s.Config(k.Sidecar); v.Sidecar != nil {
 			v.Ingress = config.Spec[*networking.Sidecar](v.Sidecar).Ingress
@@ -49,13 +54,11 @@ func Build(s *snapshot.Snapshot, k Key) *View {
 	return v
 }
 
-// WithSnapshot returns a copy of the View over a newer snapshot. The caller must know that no
-// change in between affects the View (IsAffectedBy). The copy no longer references the older
-// snapshot.
+// WithSnapshot returns a View with the same Contents over a newer snapshot. The caller must know
+// that no change in between affects the View (IsAffectedBy). The result no longer references the
+// older snapshot.
 func (v *View) WithSnapshot(s *snapshot.Snapshot) *View {
-	next := *v
-	next.Snapshot = s
-	return &next
+	return &View{Snapshot: s, Contents: v.Contents}
 }
 
 // Service returns the service of a hostname that this View sees, or nil.
