@@ -18,10 +18,13 @@ type setSum struct {
 // newSetTable returns an empty table.
 func newSetTable() setTable { return setTable{newWeakTable[setSum, stream.SetList]()} }
 
-// addAll adds the resources of each type. The table does not keep them: they are removed when w and
-// all later ResourceSnapshots with the same resources are garbage collected.
+// addAll adds the resources of each type that it was not called with before. The table does not
+// keep them: they are removed when all ResourceSnapshots with the same resources are garbage
+// collected. Concurrent calls are not safe.
 func (t setTable) addAll(w *stream.ResourceSnapshot) {
 	for typeURL, l := range w.SetLists() {
-		t.findOrAdd(setSum{typeURL, l.Len(), l.Sum()}, func() *stream.SetList { return l })
+		l.Intern(func() *stream.SetList {
+			return t.findOrAdd(setSum{typeURL, l.Len(), l.Sum()}, func() *stream.SetList { return l })
+		})
 	}
 }

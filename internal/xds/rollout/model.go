@@ -122,7 +122,10 @@ type producer struct {
 	live    int // number of classes that have clients
 
 	Product
-	pending task
+	// composed is the GroupList that a class was given last, if this is its first producer of the
+	// type; nil before.
+	composed *stream.GroupList
+	pending  task
 	// busy is set while the producer is in the queue or a worker runs its generator.
 	busy bool
 	// failed means that the generator panicked. It runs again, from scratch, with the next change.
@@ -178,28 +181,39 @@ func (pr *producer) voterClients() iter.Seq[*Client] {
 // pinned or fetched on demand. It does not change the class.
 func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.ResourceSnapshot {
 	resources := cl.resources
-	byType := map[string][]*stream.ResourceGroup{}
-	for i, pr := range cl.producers {
-		if resources == nil || cl.groups[i] != groups[i] {
-			byType[pr.gen.TypeURL] = nil
-		}
-	}
-	for i, pr := range cl.producers {
-		if list, differs := byType[pr.gen.TypeURL]; differs {
-			byType[pr.gen.TypeURL] = append(list, groups[i])
-		}
-	}
 	if resources == nil {
-		contents := stream.Contents{Groups: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf}
+		contents := stream.Contents{EndpointsOf: endpointsOf, ClustersOf: clustersOf}
 		if cl.key.OnDemand {
 			contents.FetchedOnDemand, contents.EmptyCluster, contents.PinnedBy = isFetchedOnDemand, emptyCluster, pinnedBy
 		}
-		return stream.BuildResourceSnapshot(contents)
+		resources = stream.BuildResourceSnapshot(contents)
 	}
-	for typeURL, list := range byType {
-		resources = resources.With(typeURL, list)
+	for i, pr := range cl.producers {
+		if cl.resources == nil || cl.groups[i] != groups[i] {
+			resources = resources.With(pr.gen.TypeURL, cl.groupListOf(pr.gen.TypeURL, groups))
+		}
 	}
 	return resources
+}
+
+// groupListOf returns the GroupList of the groups of one type; groups has those of all types, in
+// the order of the class's producers. The first producer of the type keeps the last GroupList, for
+// other classes with the same groups.
+func (cl *class) groupListOf(typeURL string, groups []*stream.ResourceGroup) *stream.GroupList {
+	var room [8]*stream.ResourceGroup
+	list := room[:0]
+	var first *producer
+	for i, pr := range cl.producers {
+		if pr.gen.TypeURL != typeURL {
+			continue
+		}
+		if first == nil {
+			first = pr
+		}
+		list = append(list, groups[i])
+	}
+	first.composed = first.composed.WithGroups(list)
+	return first.composed
 }
 
 // hasGroups reports whether the class's current ResourceSnapshot consists of exactly these

@@ -27,7 +27,7 @@ func (m *Machine) AckedAll() bool {
 		return false
 	}
 	return !slices.ContainsFunc(m.subs, func(s *subscription) bool {
-		return s != nil && len(m.resources.groups[s.at]) > 0 && !m.hasAckedAllOf(s)
+		return s != nil && len(m.resources.lists[s.at].groups) > 0 && !m.hasAckedAllOf(s)
 	})
 }
 

@@ -192,7 +192,7 @@ func (a *arrival) isProbablyWarm() bool { return a.taken && (!a.bare || a.age >=
 // the ResourceSnapshot. It returns false if the ResourceSnapshot has no clustersOf or serves no
 // clusters.
 func (m *Machine) mayLackClusters() bool {
-	return len(m.arrivals) > 0 && m.resources.clustersOf != nil && len(m.resources.groups[m.types.clusters]) > 0
+	return len(m.arrivals) > 0 && m.resources.clustersOf != nil && len(m.resources.lists[m.types.clusters].groups) > 0
 }
 
 // mustWait reports whether resource r of type s refers to a cluster that the client has not shown
@@ -216,7 +216,7 @@ func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 	if m.mode == Delta || !s.Wildcard || s.base != nil || d.still == nil {
 		return false
 	}
-	for _, group := range m.resources.groups[s.at] {
+	for _, group := range m.resources.lists[s.at].groups {
 		for _, r := range group.set.List() {
 			if s.coversName(r.Name) && d.still(r.Name, r) {
 				return true

@@ -62,7 +62,7 @@ func endpointGroups(set *resource.Set, names []string) []*ResourceGroup {
 func (w benchResources) with(at int, s *ResourceGroup) benchResources {
 	groups := map[string][]*ResourceGroup{}
 	for i := range pushOrder {
-		groups[pushOrder[i].URL] = w.Resources.groups[i]
+		groups[pushOrder[i].URL] = w.Resources.lists[i].groups
 	}
 	list := []*ResourceGroup{s}
 	if rest := groups[pushOrder[at].URL]; len(rest) > 0 {
@@ -122,16 +122,16 @@ func asSent(names []string) []string {
 func BenchmarkPush(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		one, two := newBenchResources(n, 1, 1), newBenchResources(n, 2, 1)
-		clusters := slices.Clone(one.Resources.groups[cds][0].set.List())
+		clusters := slices.Clone(one.Resources.lists[cds].groups[0].set.List())
 		clusters[0] = resource.FromBytes(clusters[0].Name, clusters[0].TypeURL, []byte("c2"))
 		for _, c := range []struct {
 			what      string
 			snapshots [2]benchResources
 		}{
 			{"nothing", [2]benchResources{one, one.with(sds, NewNamedResourceGroup(nil, nil))}},
-			{"endpoints", [2]benchResources{one, one.with(eds, two.Resources.groups[eds][0])}},
+			{"endpoints", [2]benchResources{one, one.with(eds, two.Resources.lists[eds].groups[0])}},
 			{"cluster", [2]benchResources{one, one.with(cds, NewResourceGroup(setOf(clusters)))}},
-			{"route", [2]benchResources{one, one.with(rds, two.Resources.groups[rds][0])}},
+			{"route", [2]benchResources{one, one.with(rds, two.Resources.lists[rds].groups[0])}},
 			{"service", [2]benchResources{one, newBenchResources(n+1, 1, 1)}},
 		} {
 			for _, mode := range []Mode{Delta, SotW} {
@@ -173,7 +173,7 @@ func BenchmarkReconnect(b *testing.B) {
 			var held [typeCount]map[string]string
 			for i := range held {
 				held[i] = map[string]string{}
-				for _, s := range w.Resources.groups[i] {
+				for _, s := range w.Resources.lists[i].groups {
 					for _, r := range s.set.List() {
 						held[i][r.Name] = r.Version
 					}
@@ -203,7 +203,7 @@ func BenchmarkReconnect(b *testing.B) {
 func TestReconnectedWithAll(t *testing.T) {
 	w := newBenchResources(200, 1, 1)
 	held := map[string]string{}
-	for _, r := range w.Resources.groups[eds][0].set.List() {
+	for _, r := range w.Resources.lists[eds].groups[0].set.List() {
 		held[r.Name] = r.Version
 	}
 	for _, stale := range []bool{false, true} {

@@ -37,11 +37,11 @@ func (d *draft) addPayload(p *Payload) {
 // returns nil and does not update the subscription. Both modes find the differences in the same
 // way; SotW then converts them with stateOfTheWorld.
 func (m *Machine) composeDraft(s *subscription) *draft {
-	groups := m.resources.groups[s.at]
+	groups := m.resources.lists[s.at].groups
 	if s.upToDate(m.round) || len(groups) == 0 {
 		return nil
 	}
-	sets := m.resources.lists[s.at].sets
+	sets := m.resources.lists[s.at].sets.sets
 	if s.base != nil && !s.hasRequest() && !s.isBehind() && slices.Equal(s.base, sets) &&
 		len(m.newlyPinned(s)) == 0 {
 		s.base, s.reached = sets, m.round
@@ -91,8 +91,8 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 		m.addRemovals(s, d)
 		m.recordNewClusters(s, d)
 	}
-	found, groups := 0, m.resources.groups[s.at]
-	if s.fetched == nil && s.held.equalSets(m.resources.lists[s.at]) {
+	found, groups := 0, m.resources.lists[s.at].groups
+	if s.fetched == nil && s.held.equalSets(m.resources.lists[s.at].sets) {
 		found, groups = s.held.Len(), nil // the client has the current version of everything
 	}
 	for _, group := range groups {
@@ -154,7 +154,7 @@ func (m *Machine) removeHeld(s *subscription, d *draft) {
 // addChanges adds to the draft the resources that changed or were deleted since s.base, the sets
 // that the client was last updated to, as far as the client subscribes to them.
 func (m *Machine) addChanges(s *subscription, d *draft) {
-	for i, group := range m.resources.groups[s.at] {
+	for i, group := range m.resources.lists[s.at].groups {
 		if st := group.diffFrom(s.baseOf(i)); st != nil {
 			d.addPayload(s.selectChanges(group, st.updated, d))
 		}
@@ -168,7 +168,7 @@ func (m *Machine) addChanges(s *subscription, d *draft) {
 // that the ResourceSnapshot has not looked up is not removed either: it is added to s.owed, and
 // sent if it changed.
 func (m *Machine) addRemovals(s *subscription, d *draft) {
-	for i, group := range m.resources.groups[s.at] {
+	for i, group := range m.resources.lists[s.at].groups {
 		st := group.diffFrom(s.baseOf(i))
 		if st == nil {
 			continue
@@ -194,7 +194,7 @@ func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	if s.role != clusterRole || !s.wildcard {
 		return
 	}
-	for i, group := range m.resources.groups[s.at] {
+	for i, group := range m.resources.lists[s.at].groups {
 		if st := group.diffFrom(s.baseOf(i)); st != nil {
 			for _, n := range st.added {
 				if s.previousVersion(n) == nil && s.coversName(n) {

@@ -95,7 +95,7 @@ func (m *Machine) UnconfirmedTypes(sent map[string]uint64) []string {
 // serves reports whether the newest ResourceSnapshot has ResourceGroups of the subscription's type.
 // It returns false before the first.
 func (m *Machine) serves(s *subscription) bool {
-	return m.resources != nil && len(m.resources.groups[s.at]) > 0
+	return m.resources != nil && len(m.resources.lists[s.at].groups) > 0
 }
 
 // Message returns the error message of the client's last NACK of a type. It returns "" if there was

@@ -106,7 +106,7 @@ func (m *Machine) canRelease(s *subscription) bool {
 // in the ResourceSnapshot is ignored.
 func (m *Machine) isUnreferenced(s *subscription) bool {
 	for i, t := range m.subs {
-		if !m.types.list[i].refersToClusters() || len(m.resources.groups[i]) == 0 {
+		if !m.types.list[i].refersToClusters() || len(m.resources.lists[i].groups) == 0 {
 			continue
 		}
 		if t == nil {
@@ -152,7 +152,7 @@ func (m *Machine) releaseLingering(s *subscription) *draft {
 // follow and name them all. If a resumed client has requested neither EDS nor LDS, it stores the
 // names in m.followers instead.
 func (m *Machine) oweEndpoints(s *subscription, d *draft) {
-	if s.role != clusterRole || len(m.resources.groups[m.types.endpoints]) == 0 || len(d.parts) == 0 {
+	if s.role != clusterRole || len(m.resources.lists[m.types.endpoints].groups) == 0 || len(d.parts) == 0 {
 		return
 	}
 	// Envoy requests LDS when its first clusters are warm.

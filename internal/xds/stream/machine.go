@@ -217,7 +217,7 @@ func (m *Machine) emitWanted() {
 			continue
 		}
 		s.look = false
-		if len(m.resources.groups[s.at]) == 0 {
+		if len(m.resources.lists[s.at].groups) == 0 {
 			continue
 		}
 		if names := s.unknownNames(m.resources); len(names) > 0 {
@@ -291,7 +291,7 @@ func (m *Machine) emitSend(s *subscription, d *draft) {
 // type. A suffix marks a state that differs from the ResourceSnapshot's: "+" and the number of
 // lingering resources (only SotW), then "-" and the number of resources that wait for clusters.
 func (m *Machine) versionFor(s *subscription) string {
-	version := m.resources.versions[s.at]
+	version := m.resources.lists[s.at].version
 	if m.mode == SotW && len(s.gone) > 0 {
 		version += "+" + strconv.Itoa(len(s.gone))
 	}

@@ -168,7 +168,7 @@ func (m *configModel) rest() {
 	}
 	for i := range m.cache {
 		want := map[string]string{}
-		for _, r := range m.resources.groups[i][0].set.List() {
+		for _, r := range m.resources.lists[i].groups[0].set.List() {
 			want[r.Name] = r.Version
 		}
 		if !maps.Equal(want, m.cache[i]) {

@@ -158,7 +158,7 @@ func (h *modelMesh) publish() *ResourceSnapshot {
 // setList returns the SetList of a type in the newest ResourceSnapshot, an empty one if there is none.
 func (h *modelMesh) setList(typeURL string) *SetList {
 	if at := envoyTypes.positionOf(typeURL); at >= 0 && h.resources != nil {
-		return h.resources.lists[at]
+		return h.resources.lists[at].sets
 	}
 	return newSetList(nil)
 }
@@ -197,8 +197,8 @@ func (h *modelMesh) group(at, i int, bodies map[string]string) *ResourceGroup {
 	if !pushOrder[at].Wildcard {
 		return NewNamedResourceGroup(set, names(h.asked[at]))
 	}
-	if h.resources != nil && h.resources.groups[at][i].set.Version() == set.Version() {
-		return h.resources.groups[at][i]
+	if h.resources != nil && h.resources.lists[at].groups[i].set.Version() == set.Version() {
+		return h.resources.lists[at].groups[i]
 	}
 	return NewResourceGroup(set)
 }

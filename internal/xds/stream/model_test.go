@@ -346,7 +346,7 @@ func (m *model) checkNoDelay() {
 }
 
 func (m *model) compare(at int) {
-	for _, group := range m.mesh.resources.groups[at] {
+	for _, group := range m.mesh.resources.lists[at].groups {
 		for _, r := range group.set.List() {
 			if !pushOrder[at].Wildcard && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
 				continue

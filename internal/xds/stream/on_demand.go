@@ -53,11 +53,11 @@ func (w *ResourceSnapshot) pinnedNames() []string {
 		return nil
 	}
 	p.once.Do(func() {
-		for at, groups := range w.groups {
+		for at, list := range w.lists {
 			if !w.types.list[at].refersToClusters() {
 				continue
 			}
-			for _, group := range groups {
+			for _, group := range list.groups {
 				for _, r := range group.set.List() {
 					p.names = append(p.names, p.by(r)...)
 				}

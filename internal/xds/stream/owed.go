@@ -16,7 +16,7 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 	owed := m.changedOwed(s, d)
 	owed = m.unchangedOwed(s, owed, d)
 	found := 0
-	for _, group := range m.resources.groups[s.at] {
+	for _, group := range m.resources.lists[s.at].groups {
 		p := group.selectNames(owed)
 		found += len(p.resources)
 		d.addPayload(p)
@@ -92,7 +92,7 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 // waits for none of them. It compares whole sets, so it may return false although each name
 // matches.
 func (m *Machine) holdsAllOwed(s *subscription) bool {
-	return s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.lists[s.at]) &&
+	return s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.lists[s.at].sets) &&
 		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len()
 }
 

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
@@ -13,10 +12,7 @@ import (
 // ResourceSnapshot.
 type ResourceSnapshot struct {
 	types       *Types
-	groups      [][]*ResourceGroup
-	lists       []*SetList // the sets of the groups
-	lookedUp    [][]string // the names that each of the groups has looked up (commonNames)
-	versions    []string
+	lists       []*GroupList // by position in types
 	endpointsOf func(cluster *resource.Resource) string
 	clustersOf  func(r *resource.Resource) []string
 	fetched     func(cluster string) bool
@@ -76,10 +72,7 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	n := len(c.Types.list)
 	w := &ResourceSnapshot{
 		types:       c.Types,
-		groups:      make([][]*ResourceGroup, n),
-		lists:       make([]*SetList, n),
-		lookedUp:    make([][]string, n),
-		versions:    make([]string, n),
+		lists:       make([]*GroupList, n),
 		endpointsOf: c.EndpointsOf,
 		clustersOf:  c.ClustersOf,
 		fetched:     c.FetchedOnDemand,
@@ -88,36 +81,21 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 		w.empty, w.pinned = c.EmptyCluster, &pinnedClusters{by: c.PinnedBy}
 	}
 	for i := range c.Types.list {
-		w.setGroups(i, c.Groups[c.Types.list[i].URL])
+		w.lists[i] = noGroups.WithGroups(c.Groups[c.Types.list[i].URL])
 	}
 	return w
 }
 
-// setGroups sets the ResourceGroups of the type at an index, and derives its sets, looked-up names
-// and version from them. It changes w.
-func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
-	if !shareLookedUp(w.groups[at], list) {
-		w.lookedUp[at] = commonNames(list)
-	}
-	versions := make([]string, len(list))
-	w.groups[at], w.lists[at] = list, newSetList(list)
-	for j, s := range list {
-		versions[j] = s.set.Version()
-	}
-	w.versions[at] = strings.Join(versions, ".")
-}
-
 // With returns a copy of w in which one type has the ResourceGroups in list; w is not modified. It
-// returns w itself if the type is not in its table.
-func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *ResourceSnapshot {
+// returns w itself if the type is not in its table, or has this list.
+func (w *ResourceSnapshot) With(typeURL string, list *GroupList) *ResourceSnapshot {
 	at := w.types.positionOf(typeURL)
-	if at < 0 {
+	if at < 0 || w.lists[at] == list {
 		return w
 	}
 	next := *w
-	next.groups, next.lists = slices.Clone(w.groups), slices.Clone(w.lists)
-	next.lookedUp, next.versions = slices.Clone(w.lookedUp), slices.Clone(w.versions)
-	next.setGroups(at, list)
+	next.lists = slices.Clone(w.lists)
+	next.lists[at] = list
 	if w.pinned != nil && w.types.list[at].refersToClusters() {
 		next.pinned = &pinnedClusters{by: w.pinned.by}
 	}
@@ -131,26 +109,22 @@ func (w *ResourceSnapshot) Groups(typeURL string) []*ResourceGroup {
 		return nil
 	}
 	if i := w.types.positionOf(typeURL); i >= 0 {
-		return w.groups[i]
+		return w.lists[i].groups
 	}
 	return nil
 }
 
 // findResource returns the resource of that name of the type at an index, or nil if w has none.
 func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource {
-	for _, s := range w.groups[at] {
-		if r := s.set.Get(name); r != nil {
-			return r
-		}
-	}
-	return nil
+	return w.lists[at].sets.find(name)
 }
 
 // forEachNamed calls f for each name of a sorted list, with its resource, or nil if w has none. at
 // is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
-	rest := make([][]*resource.Resource, 0, len(w.groups[at]))
-	for _, set := range w.lists[at].sets {
+	sets := w.lists[at].sets.sets
+	rest := make([][]*resource.Resource, 0, len(sets))
+	for _, set := range sets {
 		if set.Len() > 0 {
 			rest = append(rest, set.List())
 		}
@@ -200,7 +174,7 @@ func countPreceding(list []*resource.Resource, name string) int {
 // isKnown reports whether a name that has no resource is known not to exist: every ResourceGroup of
 // the type has looked it up or is complete. at is the index of the type.
 func (w *ResourceSnapshot) isKnown(at int, name string) bool {
-	for _, s := range w.groups[at] {
+	for _, s := range w.lists[at].groups {
 		if !s.isKnown(name) {
 			return false
 		}
@@ -215,14 +189,14 @@ func (w *ResourceSnapshot) lookedUpNames(at int) []string {
 	if w == nil {
 		return nil
 	}
-	return w.lookedUp[at]
+	return w.lists[at].lookedUp
 }
 
 // referencedClusters returns the names of the clusters that a resource refers to, sorted. It
 // returns nil if r is not, by pointer, a resource of the type at index at. clustersOf must not be
 // nil.
 func (w *ResourceSnapshot) referencedClusters(at int, r *resource.Resource) []string {
-	for _, s := range w.groups[at] {
+	for _, s := range w.lists[at].groups {
 		if s.set.Get(r.Name) == r {
 			return s.referencedClusters(r, w.clustersOf)
 		}

@@ -125,7 +125,7 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 		return nil
 	}
 	full := &draft{before: d.before}
-	for _, group := range m.resources.groups[s.at] {
+	for _, group := range m.resources.lists[s.at].groups {
 		if s.wildcard {
 			full.addPayload(s.clientVersions(group.full))
 		} else {

@@ -88,7 +88,7 @@ func (m *Machine) IsIdle() bool {
 		return false
 	}
 	for _, s := range m.subs {
-		if s != nil && m.resources != nil && len(m.resources.groups[s.at]) > 0 &&
+		if s != nil && m.resources != nil && len(m.resources.lists[s.at].groups) > 0 &&
 			(s.reached != m.round || s.isBehind()) {
 			return false
 		}
