@@ -78,16 +78,18 @@ func (x *session) writeEncoded(r *response) error {
 	if err := x.st.SendMsg(r); err != nil {
 		return err
 	}
-	end, enough := x.s.clock.After(x.s.maxSendTime), int64(x.s.sendTimeout.Seconds()*slowest)
+	end, enough := x.s.clock.Now().Add(x.s.maxSendTime), int64(x.s.sendTimeout.Seconds()*slowest)
 	for read := x.link.written.Load(); ; {
+		left := end.Sub(x.s.clock.Now())
 		select {
 		case <-x.written.C():
 			return nil
 		case <-x.ctx.Done():
 			return x.ctx.Err()
-		case <-end:
-			return x.timeoutError(r, x.s.maxSendTime)
-		case <-x.s.clock.After(x.s.sendTimeout):
+		case <-x.s.clock.After(min(left, x.s.sendTimeout)):
+			if left <= x.s.sendTimeout {
+				return x.timeoutError(r, x.s.maxSendTime)
+			}
 			now := x.link.written.Load()
 			if now-read < enough {
 				return x.timeoutError(r, x.s.sendTimeout)
