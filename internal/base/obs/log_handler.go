@@ -1,9 +1,7 @@
 package obs
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -34,6 +32,9 @@ func (h *scopeHandler) WithGroup(name string) slog.Handler {
 // timeLayout is RFC 3339 in microseconds, in UTC.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
+// usualLine is the length in bytes that few lines exceed.
+const usualLine = 256
+
 // textHandler writes Istio's text layout: time, level, scope (unless default), message, and
 // attributes as key=value, separated by tabs, the attributes by spaces.
 type textHandler struct {
@@ -51,16 +52,15 @@ func (h *textHandler) Enabled(context.Context, slog.Level) bool { return true }
 // the scope instead.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
-	var b bytes.Buffer
-	b.WriteString(h.attrs)
+	b := []byte(h.attrs)
 	for _, a := range attrs {
 		if a.Key == scopeAttr && h.prefix == "" {
 			next.scope = a.Value.String()
 			continue
 		}
-		writeAttr(&b, h.prefix, a)
+		b = appendAttr(b, h.prefix, a)
 	}
-	next.attrs = b.String()
+	next.attrs = string(b)
 	return &next
 }
 
@@ -75,41 +75,59 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 // attributes. They are separated by tabs, several attributes by spaces. Texts are truncated to
 // maxLogText, and quoted if they are not printable or ambiguous.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
-	var b bytes.Buffer
-	b.WriteString(r.Time.UTC().Format(timeLayout))
-	b.WriteByte('\t')
-	b.WriteString(strings.ToLower(r.Level.String()))
+	b := r.Time.UTC().AppendFormat(make([]byte, 0, usualLine), timeLayout)
+	b = append(b, '\t')
+	b = append(b, levelText(r.Level)...)
 	if h.scope != "" && h.scope != DefaultScope {
-		b.WriteByte('\t')
-		b.WriteString(h.scope)
+		b = append(b, '\t')
+		b = append(b, h.scope...)
 	}
-	b.WriteByte('\t')
-	b.WriteString(quoteMessage(r.Message))
-	before := b.Len()
-	b.WriteString(h.attrs)
+	b = append(b, '\t')
+	b = append(b, quoteMessage(r.Message)...)
+	before := len(b)
+	b = append(b, h.attrs...)
 	r.Attrs(func(a slog.Attr) bool {
-		writeAttr(&b, h.prefix, a)
+		b = appendAttr(b, h.prefix, a)
 		return true
 	})
-	if b.Len() > before {
-		b.Bytes()[before] = '\t' // each attribute begins with a space
+	if len(b) > before {
+		b[before] = '\t' // each attribute begins with a space
 	}
-	b.WriteByte('\n')
+	b = append(b, '\n')
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := h.out.Write(b.Bytes())
+	_, err := h.out.Write(b)
 	return err
 }
 
-// writeAttr writes an attribute after a space, as key=value with prefix before the key, each quoted
-// if necessary (quoteValue). It writes the members of a group one by one.
-func writeAttr(b *bytes.Buffer, prefix string, a slog.Attr) {
+// levelText returns the name of a level in lower case, such as "info" or "info+1".
+func levelText(l slog.Level) string {
+	switch l { // without an allocation
+	case slog.LevelDebug:
+		return "debug"
+	case slog.LevelInfo:
+		return "info"
+	case slog.LevelWarn:
+		return "warn"
+	case slog.LevelError:
+		return "error"
+	default:
+		return strings.ToLower(l.String())
+	}
+}
+
+// appendAttr appends an attribute after a space, as key=value with prefix before the key, each
+// quoted if necessary (quoteValue). It appends the members of a group one by one.
+func appendAttr(b []byte, prefix string, a slog.Attr) []byte {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {
 		for _, x := range v.Group() {
-			writeAttr(b, prefix+a.Key+".", x)
+			b = appendAttr(b, prefix+a.Key+".", x)
 		}
-		return
+		return b
 	}
-	fmt.Fprintf(b, " %s=%s", quoteValue(prefix+a.Key), quoteValue(v.String()))
+	b = append(b, ' ')
+	b = append(b, quoteValue(prefix+a.Key)...)
+	b = append(b, '=')
+	return append(b, quoteValue(v.String())...)
 }
