@@ -187,6 +187,9 @@ func (b *serverFirstBarrier) groupToServe(pr *producer) (group *stream.ResourceG
 // endpoints stay as the class has them. It returns false only if the class has none yet: then it
 // cannot be served.
 func (b *serverFirstBarrier) retainEndpoints(cl *class, groups []*stream.ResourceGroup) (ready bool) {
+	if !b.isSet() {
+		return true
+	}
 	for _, clusters := range cl.producers {
 		held := b.held[clusters]
 		if clusters.gen.TypeURL != api.ClusterType || held == nil {

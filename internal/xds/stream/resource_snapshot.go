@@ -122,6 +122,9 @@ func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource 
 // forEachNamed calls f for each name of a sorted list, with its resource, or nil if w has none. at
 // is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
+	if len(names) == 0 {
+		return
+	}
 	sets := w.lists[at].sets.sets
 	rest := make([][]*resource.Resource, 0, len(sets))
 	for _, set := range sets {
