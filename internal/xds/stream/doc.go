@@ -31,10 +31,11 @@
 // # ResourceSnapshots
 //
 // A ResourceSnapshot contains the resources of all types for the clients of one class at one
-// moment, in [ResourceGroup]s by type. ResourceSnapshots and ResourceGroups are immutable and
-// shared by all streams of the class. A ResourceGroup caches the difference from an older set to
-// its own (since) and selections by name. Each difference is therefore computed once, for any
-// number of streams. Its resources are one [Payload], which is encoded once.
+// moment, in a [GroupList] of [ResourceGroup]s for each type. ResourceSnapshots are immutable and
+// shared by all streams of the class; GroupLists and ResourceGroups are immutable and shared by
+// classes. A ResourceGroup caches the difference from an older set to its own (diffFrom) and
+// selections by name. Each difference is therefore computed once, for any number of streams. Its
+// resources are one [Payload], which is encoded once.
 //
 // A stream stores no copy of its client's resources. For each type it stores the sets that the
 // client was last updated to (base), the subscription, and a few exceptions: owed names, and
