@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -93,7 +92,7 @@ func gatewayRouteName(s *GatewayServer, at listenAddress) string {
 	case !s.ServesHTTP():
 		return ""
 	case s.Protocol.IsHTTP():
-		name = "http." + strconv.FormatUint(uint64(at.port), 10)
+		name = fmt.Sprintf("http.%d", at.port)
 	default:
 		name = fmt.Sprintf("https.%d.%s.%s.%s", s.Port(), s.Spec.GetPort().GetName(), s.Object.Name, s.Object.Namespace)
 	}

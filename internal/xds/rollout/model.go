@@ -196,9 +196,9 @@ func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.Resour
 	return resources
 }
 
-// groupListOf returns the GroupList of the groups of one type; groups has those of all types, in
-// the order of the class's producers. The first producer of the type keeps the last GroupList, for
-// other classes with the same groups.
+// groupListOf returns the GroupList of one type. groups has one ResourceGroup for each producer of
+// the class, in their order. The class must have a producer of the type. The first one stores the
+// GroupList, and the next class with the same ResourceGroups gets the stored one.
 func (cl *class) groupListOf(typeURL string, groups []*stream.ResourceGroup) *stream.GroupList {
 	var room [8]*stream.ResourceGroup
 	list := room[:0]

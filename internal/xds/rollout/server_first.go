@@ -181,7 +181,7 @@ func (b *serverFirstBarrier) groupToServe(pr *producer) (group *stream.ResourceG
 // retainEndpoints replaces in groups, which are in the order of the class's producers, the
 // endpoints of clusters that are held back and will be removed. The newest configuration has no
 // such cluster, so its endpoints come out empty; but routes still refer to it, and their requests
-// would fail.
+// would fail. It changes nothing if the barrier is not set.
 //
 // While the clusters are being generated, it is not known which will be removed. Until then all
 // endpoints stay as the class has them. It returns false only if the class has none yet: then it
