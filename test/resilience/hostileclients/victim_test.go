@@ -208,7 +208,7 @@ func newAgent(t *testing.T, plane *victim, roots []byte, token string) *victim {
 		_, err := serving.Page("http://" + status + "/healthz/ready")
 		_, through := serving.Page("http://" + ready + "/healthz/ready")
 		_, asked := serving.Page("http://" + debug + "/debug/edsz")
-		return errors.Join(err, through, asked, resolve(names, "udp"), resolve(names, "tcp"))
+		return errors.Join(err, through, asked, resolve(t.Context(), names, "udp"), resolve(t.Context(), names, "tcp"))
 	}
 	return v
 }
