@@ -247,7 +247,7 @@ func stringsOf(fields map[string]json.RawMessage) map[string]string {
 	texts := map[string]string{}
 	for name, value := range fields {
 		var s string
-		if json.Unmarshal(value, &s) == nil && string(value) != "null" {
+		if value[0] == '"' && json.Unmarshal(value, &s) == nil {
 			texts[name] = s
 		}
 	}

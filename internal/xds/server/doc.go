@@ -39,6 +39,6 @@
 // TLS, with certificates that rotate (tls.go).
 //
 // Start reading with [Server] in server.go, then session.go. request.go and envelope.go are the two
-// directions of the wire, wire_message.go reads the fields of a request, node.go parses the node of
-// a proxy, and link.go is the connection of a stream.
+// directions of the wire, wire_message.go reads the fields of a request, extension_table.go and
+// node.go decode the node of a proxy, and link.go is the connection of a stream.
 package server

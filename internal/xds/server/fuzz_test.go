@@ -36,11 +36,11 @@ func FuzzNode(f *testing.F) {
 	}
 	s := New(Options{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		n := new(corev3.Node)
-		if proto.Unmarshal(raw, n) != nil {
+		n := compareNode(t, &s.extensions, raw)
+		if n == nil {
 			return
 		}
-		p, err := s.parseNode(n)
+		p, err := s.parseNode(n, nil)
 		if err != nil {
 			return
 		}

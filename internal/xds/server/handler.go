@@ -25,7 +25,8 @@ type Handler interface {
 
 // Hello describes the client of a stream.
 type Hello struct {
-	// Node is the node of the first request. Its ID need not have the form of a proxy's.
+	// Node is the node of the first request, without its extensions. Its ID need not have the form of
+	// a proxy's.
 	Node *corev3.Node
 	// Peer is the network address of the client.
 	Peer string

@@ -58,11 +58,11 @@ func (r *request) useKnown(k knownRequest) bool {
 		in.Held = stream.HoldingsOfSets(sets)
 	}
 	if k.node != nil {
-		decoded := request{}
-		if decoded.readNode(string(k.node)) != nil || r.session.s.handlerFor(decoded.node) != nil {
+		decoded := request{session: r.session}
+		if decoded.readNode(k.node) != nil || r.session.s.handlerFor(decoded.node) != nil {
 			return false
 		}
-		in.node = decoded.node
+		in.node, in.extensions = decoded.node, decoded.extensions
 	}
 	r.incoming = in
 	return true

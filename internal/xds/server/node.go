@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -14,12 +13,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// parseNode returns the proxy that a node describes. It returns an error if the ID, the namespace
-// or an address is missing or invalid, or a name is too long or not printable. The proxy's
-// addresses are the one in the ID, then INSTANCE_IPS without duplicates. NAMESPACE in the metadata
-// overrides the namespace of the ID, and aliases replace the cluster ID. The result references no
-// memory of the node, most of whose 60 KB are extensions that are the same for all proxies.
-func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
+// parseNode returns the proxy that a node describes, whose Envoy has the named extensions. It returns
+// an error if the ID, the namespace or an address is missing or invalid, or a name is too long or not
+// printable. The proxy's addresses are the one in the ID, then INSTANCE_IPS without duplicates.
+// NAMESPACE in the metadata overrides the namespace of the ID, and aliases replace the cluster ID.
+// The result references no memory of the node.
+func (s *Server) parseNode(node *corev3.Node, extensions []string) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("node.id is missing in the first request")
 	}
@@ -63,7 +62,7 @@ func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if v := node.GetUserAgentBuildVersion().GetVersion(); v != nil {
 		p.EnvoyVersion = mesh.EnvoyVersion{Major: v.GetMajorNumber(), Minor: v.GetMinorNumber(), Patch: v.GetPatch()}
 	}
-	p.Extensions = s.extensions.namesOf(node)
+	p.Extensions = extensions
 	if err := checkTexts(&p); err != nil {
 		return nil, err
 	}
@@ -103,43 +102,4 @@ func (s *Server) parseMetadata(node *corev3.Node) (mesh.NodeMetadata, error) {
 		s.log.Warn("ADS: node metadata fields of an unexpected type ignored", "node", node.Id, "fields", bad)
 	}
 	return m, nil
-}
-
-// extensionTable interns lists of extensions.
-type extensionTable struct {
-	mu    sync.Mutex
-	lists map[string][]string
-}
-
-// maxExtensionLists bounds how many lists are interned, because a fleet has few builds of Envoy.
-// Beyond that each proxy has a list of its own.
-const maxExtensionLists = 32
-
-// namesOf returns the names of the extensions of a proxy's Envoy, sorted and without duplicates;
-// nil if the node has none. Proxies with the same extensions share the list, which must not be
-// changed, as long as there are at most maxExtensionLists lists.
-func (t *extensionTable) namesOf(node *corev3.Node) []string {
-	if len(node.Extensions) == 0 {
-		return nil
-	}
-	names := make([]string, 0, len(node.Extensions))
-	for _, e := range node.Extensions {
-		names = append(names, e.Name)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	key := strings.Join(names, "\n")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, ok := t.lists[key]; ok {
-		return known
-	}
-	names = strings.Split(key, "\n") // copies of the names, outside of the node's memory
-	if t.lists == nil {
-		t.lists = map[string][]string{}
-	}
-	if len(t.lists) < maxExtensionLists {
-		t.lists[key] = names
-	}
-	return names
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-func metadata(t *testing.T, json string) *structpb.Struct {
+func metadata(t testing.TB, json string) *structpb.Struct {
 	t.Helper()
 	s := new(structpb.Struct)
 	if err := protojson.Unmarshal([]byte(json), s); err != nil {
@@ -114,7 +114,7 @@ func TestProxyOfNode(t *testing.T) {
 	s := New(Options{ClusterAliases: map[mesh.ClusterID]mesh.ClusterID{"old": "Kubernetes"}})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := s.parseNode(tt.node)
+			got, err := s.parseNode(tt.node, extensionNames(tt.node.GetExtensions()))
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want one with %q", err, tt.err)
@@ -133,23 +133,5 @@ func TestProxyOfNode(t *testing.T) {
 				t.Errorf("proxy (-want +got):\n%s", d)
 			}
 		})
-	}
-}
-
-func TestExtensionsAreShared(t *testing.T) {
-	var table extensionTable
-	node := func(names ...string) *corev3.Node {
-		n := new(corev3.Node)
-		for _, x := range names {
-			n.Extensions = append(n.Extensions, &corev3.Extension{Name: x})
-		}
-		return n
-	}
-	a, b := table.namesOf(node("x", "y")), table.namesOf(node("y", "x"))
-	if &a[0] != &b[0] {
-		t.Error("equal lists are stored twice")
-	}
-	if table.namesOf(node()) != nil {
-		t.Error("a proxy that reports no extensions has some")
 	}
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// incoming is a request as it arrived. The node is nil if the request has none. raw is the whole
-// message, or "" if its names and versions are known (decodeKnown). Neither node nor raw may be kept.
+// incoming is a request as it arrived. The node is nil if the request has none; its extensions are
+// left out, and their names are in extensions. raw is the whole message, or "" if its names and
+// versions are known (decodeKnown). Neither node nor raw may be kept.
 type incoming struct {
 	stream.Request
-	node *corev3.Node
-	raw  string
+	node       *corev3.Node
+	extensions []string
+	raw        string
 }
 
 // A request has at most nameLists lists of names, each within the limit of the stream, and at most

@@ -6,11 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -44,7 +42,7 @@ const (
 func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
-		return r.readNode(value)
+		return r.readNode([]byte(value))
 	case asksDeltaTypeURL:
 		return storeTypeURL(&r.TypeURL, value)
 	case asksDeltaSubscribe:
@@ -70,7 +68,7 @@ func (r *request) decodeSotWField(number protowire.Number, value string, _ int) 
 	case asksSotWVersion:
 		return storeText(&r.Version, value)
 	case asksSotWNode:
-		return r.readNode(value)
+		return r.readNode([]byte(value))
 	case asksSotWNames:
 		return appendName(&r.Names, value)
 	case asksSotWTypeURL:
@@ -84,20 +82,20 @@ func (r *request) decodeSotWField(number protowire.Number, value string, _ int) 
 	}
 }
 
-// readNode decodes value into r.node, in place of an earlier one. It returns ResourceExhausted for
-// a node that is too long (maxFieldBytes), has too many elements or is nested too deep, and another
-// error for malformed encoding.
-func (r *request) readNode(value string) error {
-	if len(value) > maxFieldBytes {
+// readNode decodes raw into r.node and r.extensions, in place of an earlier node, and does not keep
+// raw. It returns ResourceExhausted for a node that is too long (maxFieldBytes), has too many
+// elements or is nested too deep, and another error for malformed encoding.
+func (r *request) readNode(raw []byte) (err error) {
+	if len(raw) > maxFieldBytes {
 		return status.Errorf(codes.ResourceExhausted,
-			"a node of %d bytes is too long: at most %d are allowed", len(value), maxFieldBytes)
+			"a node of %d bytes is too long: at most %d are allowed", len(raw), maxFieldBytes)
 	}
-	raw := []byte(value)
-	r.node = new(corev3.Node)
-	if err := checkElements(r.node.ProtoReflect().Descriptor(), raw); err != nil {
-		return err
+	table := new(extensionTable)
+	if r.session != nil {
+		table = &r.session.s.extensions
 	}
-	return proto.Unmarshal(raw, r.node)
+	r.node, r.extensions, err = table.decodeNode(raw)
+	return err
 }
 
 // decodeHeld decodes one entry of initial_resource_versions, which is r.raw[from:to], and adds it

@@ -32,14 +32,14 @@ func asGenerated(raw []byte, mode stream.Mode) (incoming, error) {
 			),
 			Rejected: m.ErrorDetail != nil,
 			Message:  m.ErrorDetail.GetMessage(),
-		}, node: m.Node}, err
+		}, node: withoutExtensions(m.Node), extensions: extensionNames(m.Node.GetExtensions())}, err
 	}
 	m := new(discoveryv3.DiscoveryRequest)
 	err := proto.Unmarshal(raw, m)
 	return incoming{Request: stream.Request{
 		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Version: m.VersionInfo, Names: m.ResourceNames,
 		Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
-	}, node: m.Node}, err
+	}, node: withoutExtensions(m.Node), extensions: extensionNames(m.Node.GetExtensions())}, err
 }
 
 func marshal(t testing.TB, m proto.Message) []byte {
@@ -53,7 +53,10 @@ func marshal(t testing.TB, m proto.Message) []byte {
 
 func requests(t testing.TB) map[stream.Mode][][]byte {
 	t.Helper()
-	node := &corev3.Node{Id: "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local", Cluster: "web.shop"}
+	node := &corev3.Node{
+		Id: "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local", Cluster: "web.shop",
+		Extensions: []*corev3.Extension{{Name: "b", Category: "c"}, {Name: "a"}},
+	}
 	refused := &statusv3.Status{Code: 13, Message: "no such thing"}
 	return map[stream.Mode][][]byte{
 		stream.Delta: {

@@ -237,7 +237,7 @@ func (x *session) readFirst() first {
 // client; Keys is as Options.Keys decides. It refuses an invalid node (InvalidArgument), a proxy
 // that must wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
-	proxy, err := x.s.parseNode(in.node)
+	proxy, err := x.s.parseNode(in.node, in.extensions)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}

@@ -37,6 +37,7 @@ type Fleet struct {
 	library *library
 	count   counters
 	proxies []*proxy
+	build   []byte // the part of the node that all proxies have in common
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -59,8 +60,13 @@ func New(o Options, nodes []workload.Node) (*Fleet, error) {
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = defaultMaxBackoff
 	}
+	build, err := workload.EnvoyBuild()
+	if err != nil {
+		return nil, err
+	}
 	f := &Fleet{
-		options: o, library: newLibrary(o.Check), changes: map[workload.Mark]*Change{}, endings: map[string]int{},
+		options: o, library: newLibrary(o.Check), build: build,
+		changes: map[workload.Mark]*Change{}, endings: map[string]int{},
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop

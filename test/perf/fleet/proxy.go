@@ -19,7 +19,7 @@ import (
 type proxy struct {
 	f           *Fleet
 	index       int
-	node        []byte
+	node        []byte // without the fields in Fleet.build
 	credentials credentials.TransportCredentials
 
 	absent atomic.Bool

@@ -1,6 +1,10 @@
 package fleet
 
-import "github.com/meshpilot/meshpilot/test/perf/wire"
+import (
+	"bytes"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+)
 
 // requestType sends the first request for a type on this stream.
 func (p *proxy) requestType(t wire.Type) {
@@ -12,7 +16,7 @@ func (p *proxy) requestType(t wire.Type) {
 	}
 	var b []byte
 	if first {
-		b = wire.AppendBytes(b, 1, p.node)
+		b = wire.AppendBytes(b, 1, p.encodeNode())
 	}
 	b = wire.AppendString(b, 2, t.URL())
 	if !t.Wildcard() {
@@ -25,7 +29,7 @@ func (p *proxy) requestType(t wire.Type) {
 func (p *proxy) sendRequest(t wire.Type, withNode bool) {
 	b := wire.AppendString(nil, 1, p.version[t])
 	if withNode {
-		b = wire.AppendBytes(b, 2, p.node)
+		b = wire.AppendBytes(b, 2, p.encodeNode())
 	}
 	if !t.Wildcard() {
 		b = p.f.library.appendNames(b, 3, p.wanted[t].forEach)
@@ -33,6 +37,9 @@ func (p *proxy) sendRequest(t wire.Type, withNode bool) {
 	b = wire.AppendString(b, 4, t.URL())
 	p.sendMessage(wire.AppendString(b, 5, p.nonce[t]))
 }
+
+// encodeNode returns the complete encoded node.
+func (p *proxy) encodeNode() []byte { return bytes.Join([][]byte{p.node, p.f.build}, nil) }
 
 // sendSubscription sends a change of the names followed (delta).
 func (p *proxy) sendSubscription(t wire.Type, add, drop []int32) {

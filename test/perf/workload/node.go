@@ -2,7 +2,10 @@ package workload
 
 import (
 	"fmt"
+	"sync"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -13,7 +16,7 @@ import (
 type Node struct {
 	// Namespace and ServiceAccount are its identity.
 	Namespace, ServiceAccount string
-	// Bytes is its encoded Envoy Node.
+	// Bytes is its encoded Envoy Node, without the fields of EnvoyBuild.
 	Bytes []byte
 }
 
@@ -53,6 +56,25 @@ func (s *service) nodeOf(i int, ip string, version int) (Node, error) {
 	b = wire.AppendString(b, 6, "envoy")
 	return Node{Namespace: s.namespace, ServiceAccount: s.name, Bytes: b}, nil
 }
+
+// envoyExtensions is the number of extensions that a sidecar reports. With them its node has about
+// 60 KB, as that of a real Envoy.
+const envoyExtensions = 450
+
+// EnvoyBuild returns the encoded fields of a Node in which an Envoy describes its build. They are the
+// same for all sidecars, and must not be changed.
+var EnvoyBuild = sync.OnceValues(func() ([]byte, error) {
+	n := &corev3.Node{UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
+		UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},
+	}}
+	for i := range envoyExtensions {
+		n.Extensions = append(n.Extensions, &corev3.Extension{
+			Name: fmt.Sprintf("envoy.some.category.of.extensions.number_%d", i), Category: "envoy.some.category",
+			TypeUrls: []string{fmt.Sprintf("envoy.extensions.some.category.number_%d.v3.Config", i)},
+		})
+	}
+	return proto.Marshal(n)
+})
 
 // nodeMetadata is that of a Kubernetes sidecar.
 func (s *service) nodeMetadata(i int, ip, pod string, version int) ([]byte, error) {
