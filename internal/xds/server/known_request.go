@@ -19,12 +19,17 @@ type knownRequest struct {
 	sum  uint64
 }
 
+// minKnownRequest is the size in bytes from which it saves memory to look up whether the names and
+// versions of a request are known. The node of a real proxy is larger, an acknowledgement smaller.
+const minKnownRequest = 4 << 10
+
 // decodeKnown decodes a delta request of a proxy without a copy of its names and versions, and
 // reports whether it could. It can if another client subscribes to the same names, and some clients
 // are offered the resources in these versions. If not, it changes nothing. It never decodes a
-// request that is small, malformed, for a Handler, or has other fields than readKnown reads.
+// request that is shorter than minKnownRequest, malformed, for a Handler, or has other fields than
+// readKnown reads.
 func (r *request) decodeKnown(data mem.BufferSlice) bool {
-	if r.mode != stream.Delta || r.session == nil || data.Len() <= smallMessage {
+	if r.mode != stream.Delta || r.session == nil || data.Len() < minKnownRequest {
 		return false
 	}
 	pool := mem.DefaultBufferPool()
