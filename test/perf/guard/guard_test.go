@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -35,6 +36,21 @@ func (f figure) exceeds(r figure) bool {
 	return above(f.count, r.count, slackCount) || above(f.bytes, r.bytes, slackBytes) || above(f.sent, r.sent, 0)
 }
 
+// smaller returns the smaller values of f and g.
+func (f figure) smaller(g figure) figure {
+	return figure{min(f.count, g.count), min(f.bytes, g.bytes), min(f.sent, g.sent)}
+}
+
+// anyExceeds reports whether any figure exceeds the recorded one of its name.
+func anyExceeds(figures, recorded map[string]figure) bool {
+	for name, f := range figures {
+		if r, ok := recorded[name]; ok && f.exceeds(r) {
+			return true
+		}
+	}
+	return false
+}
+
 func (f figure) String() string {
 	return fmt.Sprintf("%d allocations of %d bytes, %d bytes sent", f.count, f.bytes, f.sent)
 }
@@ -43,7 +59,7 @@ func (f figure) String() string {
 var benchmarks = []struct{ pkg, names string }{
 	{"test/perf", `^Benchmark(Apply|View|Translate)$/./^1000services$|^BenchmarkDiff$/^1000services$|^BenchmarkFanOut$/./^100proxies$`},
 	{"internal/xds/stream", `^BenchmarkPush$/./^delta$/^1000$|^BenchmarkConnect$/^delta$/^1000$|^BenchmarkReconnect$/^1000$`},
-	{"internal/xds/server", `^Benchmark(Response|Payload)$|^BenchmarkRequestWithState$/^by_hand$`},
+	{"internal/xds/server", `^Benchmark(Response|Payload)$|^BenchmarkRequestWithState$/^by_hand$|^BenchmarkNode$/^decode$`},
 	{"internal/translate/cluster", `^BenchmarkAllFirst$/^services=1000$`},
 	{"internal/translate/endpoint", `^BenchmarkNamedFirst$/^services=1000$|^BenchmarkAssignment$`},
 	{"internal/translate/listener", `^BenchmarkAll$/^services=1000$`},
@@ -51,19 +67,26 @@ var benchmarks = []struct{ pkg, names string }{
 }
 
 // TestCostOfEvents compares all figures with the recorded ones, both ways: a figure without a record,
-// or a record without a figure, fails too.
+// or a record without a figure, fails too. Benchmarks that exceed their record are measured once more,
+// and the smaller figure counts: on a busy machine other goroutines allocate more while one runs.
 func TestCostOfEvents(t *testing.T) {
 	longtest.Test(t)
 	measured := map[string]figure{}
+	recorded := readTable(t)
 	for _, b := range benchmarks {
-		runBenchmarks(t, b.pkg, b.names, measured)
+		figures := runBenchmarks(t, b.pkg, b.names)
+		if !*update && anyExceeds(figures, recorded) {
+			for name, again := range runBenchmarks(t, b.pkg, b.names) {
+				figures[name] = figures[name].smaller(again)
+			}
+		}
+		maps.Copy(measured, figures)
 	}
 	runSmallGroup(t, measured)
 	if *update {
 		writeTable(t, measured)
 		return
 	}
-	recorded := readTable(t)
 	const hint = "run `MESHPILOT_LONG=true go test ./test/perf/guard -update`, and explain the change of docs/BENCHMARKS.md"
 	for name, f := range measured {
 		r, ok := recorded[name]
@@ -84,9 +107,10 @@ func TestCostOfEvents(t *testing.T) {
 // processors matches the number of processors in the name of a result.
 var processors = regexp.MustCompile(`-\d+$`)
 
-// runBenchmarks measures the benchmarks of a package, without garbage collections during one: they empty
-// caches with weak references (ADR 3) at random moments.
-func runBenchmarks(t *testing.T, pkg, names string, into map[string]figure) {
+// runBenchmarks measures the benchmarks of a package, and returns their figures by package and name.
+// There are no garbage collections during one: they empty caches with weak references (ADR 3) at
+// random moments.
+func runBenchmarks(t *testing.T, pkg, names string) map[string]figure {
 	t.Helper()
 	root, err := program.Root()
 	if err != nil {
@@ -103,10 +127,12 @@ func runBenchmarks(t *testing.T, pkg, names string, into map[string]figure) {
 	if err != nil || len(set) == 0 {
 		t.Fatalf("benchmarks of %s: %v\n%s", pkg, err, out)
 	}
+	figures := map[string]figure{}
 	for name, runs := range set {
 		name = processors.ReplaceAllString(strings.TrimPrefix(name, "Benchmark"), "")
-		into[pkg+" "+name] = figure{count: int64(runs[0].AllocsPerOp), bytes: int64(runs[0].AllocedBytesPerOp)}
+		figures[pkg+" "+name] = figure{count: int64(runs[0].AllocsPerOp), bytes: int64(runs[0].AllocedBytesPerOp)}
 	}
+	return figures
 }
 
 // runSmallGroup measures single changes of meshbench's group small/main.
@@ -154,5 +180,11 @@ func TestExceeds(t *testing.T) {
 		if f.exceeds(recorded) != want {
 			t.Errorf("%s exceeds %s: want %v", f, recorded, want)
 		}
+		if got := anyExceeds(map[string]figure{"a": f, "new": recorded}, map[string]figure{"a": recorded}); got != want {
+			t.Errorf("any of %s exceeds %s: %v, want %v", f, recorded, got, want)
+		}
+	}
+	if got, want := (figure{1, 20, 3}).smaller(figure{10, 2, 30}), (figure{1, 2, 3}); got != want {
+		t.Errorf("the smaller figure is %s, want %s", got, want)
 	}
 }
