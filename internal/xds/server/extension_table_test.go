@@ -116,6 +116,10 @@ func BenchmarkNode(b *testing.B) {
 	sidecar.Metadata = metadata(b, sidecarMetadata)
 	raw := marshal(b, sidecar)
 	s := New(Options{})
+	node, extensions, err := s.extensions.decodeNode(raw)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -132,10 +136,6 @@ func BenchmarkNode(b *testing.B) {
 			}
 		}
 	})
-	node, extensions, err := s.extensions.decodeNode(raw)
-	if err != nil {
-		b.Fatal(err)
-	}
 	b.Run("parse", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
