@@ -27,9 +27,8 @@ const (
 )
 
 // decodeNode decodes a node. It returns the node without its extensions, and their names, sorted and
-// without duplicates; nil if the node has none. Nodes with the same extensions share the list of
-// names, which must not be changed, unless more than maxExtensionLists lists or a list longer than
-// maxExtensionBytes has arrived. It returns ResourceExhausted for a node that has too many elements
+// without duplicates; nil if the node has none. Nodes whose extensions are stored share the list of
+// names, which must not be changed. It returns ResourceExhausted for a node that has too many elements
 // or is nested too deep, and another error for malformed encoding. It does not keep raw.
 func (t *extensionTable) decodeNode(raw []byte) (node *corev3.Node, extensions []string, err error) {
 	list, rest := cutExtensions(raw)
@@ -96,8 +95,9 @@ func (t *extensionTable) find(list []byte) (names []string, known bool) {
 	return names, known
 }
 
-// add stores the names in an encoded list, which it copies. It does nothing if the list is empty or
-// longer than maxExtensionBytes, or maxExtensionLists lists are stored.
+// add stores the names in an encoded list, which it copies. If maxExtensionLists are stored, it evicts
+// any one, so that lists that nobody uses do not stay. It does nothing if the list is empty or longer
+// than maxExtensionBytes.
 func (t *extensionTable) add(list []byte, names []string) {
 	if len(list) == 0 || len(list) > maxExtensionBytes {
 		return
@@ -107,7 +107,11 @@ func (t *extensionTable) add(list []byte, names []string) {
 	if t.names == nil {
 		t.names = map[string][]string{}
 	}
-	if len(t.names) < maxExtensionLists {
-		t.names[string(list)] = names
+	for other := range t.names {
+		if len(t.names) < maxExtensionLists {
+			break
+		}
+		delete(t.names, other)
 	}
+	t.names[string(list)] = names
 }

@@ -91,7 +91,10 @@ func TestExtensionNamesAreShared(t *testing.T) {
 		t.Error("a long list is stored")
 	}
 	for i := range 2 * maxExtensionLists {
-		decode("a", fmt.Sprint("x", i))
+		name := fmt.Sprint("x", i)
+		if a, b := decode("a", name), decode("b", name); &a[0] != &b[0] {
+			t.Fatalf("list %d is not stored", i)
+		}
 	}
 	if n := len(table.names); n != maxExtensionLists {
 		t.Errorf("%d lists are stored, want %d", n, maxExtensionLists)
