@@ -96,8 +96,8 @@ func (t *extensionTable) find(list []byte) (names []string, known bool) {
 }
 
 // add stores the names in an encoded list, which it copies. If maxExtensionLists are stored, it evicts
-// any one, so that lists that nobody uses do not stay. It does nothing if the list is empty or longer
-// than maxExtensionBytes.
+// an arbitrary one, so that unused lists do not fill the table. It does nothing if the list is empty or
+// longer than maxExtensionBytes.
 func (t *extensionTable) add(list []byte, names []string) {
 	if len(list) == 0 || len(list) > maxExtensionBytes {
 		return
