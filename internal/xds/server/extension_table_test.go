@@ -58,7 +58,7 @@ func TestDecodeNode(t *testing.T) {
 	rest := marshal(t, &corev3.Node{Id: "a", UserAgentName: "envoy"})
 	for name, raw := range map[string][]byte{
 		"nothing":                         nil,
-		"real":                            marshal(t, realNode(1)),
+		"real":                            marshal(t, realNode(t, 1)),
 		"no extensions":                   rest,
 		"extensions alone":                extension,
 		"extensions first":                slices.Concat(extension, extension, rest),
@@ -115,7 +115,7 @@ const sidecarMetadata = `{"APP_CONTAINERS":"app","CLUSTER_ID":"Kubernetes","ENVO
 
 // BenchmarkNode measures what a proxy's node costs: to decode it, and to make a proxy of it.
 func BenchmarkNode(b *testing.B) {
-	sidecar := realNode(1)
+	sidecar := realNode(b, 1)
 	sidecar.Metadata = metadata(b, sidecarMetadata)
 	raw := marshal(b, sidecar)
 	s := New(Options{})

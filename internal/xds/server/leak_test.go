@@ -45,7 +45,7 @@ func holding(t *testing.T) held {
 func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	check := scorecard.Check(t, 30, scorecard.Size("streams", *leakStreams), scorecard.Size("rounds", *leakRounds))
 	h := serve(t, 200, Options{})
-	node := realNode(0)
+	node := realNode(t, 0)
 	round := func() {
 		all := serving.NewGroup(t)
 		for i := range *leakStreams {
@@ -54,7 +54,7 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 				defer c.Close()
 				switch i % 5 {
 				case 0, 1:
-					c.start(t, realNode(i%250))
+					c.start(t, realNode(t, i%250))
 				case 2:
 					c.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: node})
 				case 3:

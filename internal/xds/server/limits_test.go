@@ -145,7 +145,7 @@ func TestElementsAreCountedBeforeDecoding(t *testing.T) {
 		node *corev3.Node
 		ok   bool
 	}{
-		"real":               {realNode(1), true},
+		"real":               {realNode(t, 1), true},
 		"many nulls":         {&corev3.Node{Metadata: nulls(maxElements)}, false},
 		"as many as allowed": {&corev3.Node{Metadata: nulls(maxElements/2 - 10)}, true},
 		"deep":               {&corev3.Node{Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"a": deep}}}, false},

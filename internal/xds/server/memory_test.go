@@ -38,12 +38,12 @@ type usage struct{ bytes, heap, stack, goroutines float64 }
 func measureIdle(tb testing.TB, streams int) usage {
 	h := serve(tb, 20, Options{})
 	warm := dialRaw(tb, h.addr, 1<<20) // memory that all streams share is allocated before the measurement
-	warm.start(tb, realNode(0))
+	warm.start(tb, realNode(tb, 0))
 	before, goroutines := settle()
 	conns := make([]*raw, streams)
 	for i := range conns {
 		conns[i] = dialRaw(tb, h.addr, 1<<20)
-		conns[i].start(tb, realNode(i%250))
+		conns[i].start(tb, realNode(tb, i%250))
 	}
 	h.wait("all streams are open", func() bool { return h.pusher.Reports().Stats().Clients == streams+1 })
 	after, more := settle()

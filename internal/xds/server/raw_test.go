@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
 // raw is an HTTP/2 client of one delta stream without a goroutine. It reads only when a method is
@@ -195,14 +195,16 @@ func (r *raw) start(tb testing.TB, node *corev3.Node) {
 	}
 }
 
-// realNode is a node of about the size that Envoy sends, 60 KB: most of it is the names of its extensions.
-func realNode(i int) *corev3.Node {
+// realNode is a node with the extensions, and so about the size, of the node that a real Envoy sends.
+func realNode(tb testing.TB, i int) *corev3.Node {
+	tb.Helper()
+	build, err := workload.EnvoyBuild()
+	if err != nil {
+		tb.Fatal(err)
+	}
 	n := testNode(i)
-	for x := range 450 {
-		n.Extensions = append(n.Extensions, &corev3.Extension{
-			Name: fmt.Sprintf("envoy.some.category.of.extensions.number_%d", x), Category: "envoy.some.category",
-			TypeUrls: []string{fmt.Sprintf("envoy.extensions.some.category.number_%d.v3.Config", x)},
-		})
+	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(build, n); err != nil {
+		tb.Fatal(err)
 	}
 	return n
 }
