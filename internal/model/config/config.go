@@ -80,7 +80,7 @@ type Config struct {
 // spec or metadata cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
-	body, err := canonicalJSON(spec)
+	body, err := encodeCanonically(spec)
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}
@@ -137,9 +137,9 @@ func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]strin
 	}
 }
 
-// canonicalJSON encodes a spec. Equal specs have equal encodings within one process. Protobuf and
+// encodeCanonically encodes a spec. Equal specs have equal encodings within one process. Protobuf and
 // Kubernetes messages are encoded in binary, all other specs as JSON.
-func canonicalJSON(spec any) ([]byte, error) {
+func encodeCanonically(spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:
 		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
