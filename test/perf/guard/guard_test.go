@@ -22,9 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/BENCHMARKS.md")
 
-// tolerance is the growth that is accepted, and slack what is accepted in addition, for allocations
-// of the runtime and of other goroutines.
-const tolerance, slackCount, slackBytes = 1.1, 3, 512
+// tolerance is the growth that is accepted, and slack what is accepted in addition: single
+// allocations of the runtime.
+const tolerance, slackCount, slackBytes = 1.1, 1, 256
 
 // figure is the cost of one event: allocations, their bytes, and bytes sent to proxies. sent is 0 for Go
 // benchmarks, bytes for meshbench, where they differ by a tenth from run to run.
