@@ -137,8 +137,8 @@ func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]strin
 	}
 }
 
-// encodeCanonically encodes a spec. Equal specs have equal encodings within one process. Protobuf and
-// Kubernetes messages are encoded in binary, all other specs as JSON.
+// encodeCanonically encodes a spec. Equal specs have equal encodings within one process. Protobuf
+// and Kubernetes messages are encoded in binary, all other specs as JSON.
 func encodeCanonically(spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:
