@@ -92,8 +92,9 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 // waits for none of them. It compares whole sets, so it may return false although each name
 // matches.
 func (m *Machine) holdsAllOwed(s *subscription) bool {
-	return s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.lists[s.at].sets) &&
-		EqualNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len()
+	return s.resend == nil && len(s.following) == 0 && len(s.owed) == s.held.Len() &&
+		s.held.equalSets(m.resources.lists[s.at].sets) &&
+		(EqualNames(s.owed, m.resources.lookedUpNames(s.at)) || m.resources.hasAll(s.at, s.owed))
 }
 
 // unchangedOwed returns the names in owed that may be sent in their current version. For names that

@@ -141,6 +141,14 @@ func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name stri
 	}
 }
 
+// hasAll reports whether w has a resource for each name of a sorted list. at is the index of the
+// type.
+func (w *ResourceSnapshot) hasAll(at int, names []string) bool {
+	all := true
+	w.forEachNamed(at, names, func(_ string, r *resource.Resource) { all = all && r != nil })
+	return all
+}
+
 // cutNamed returns the resource of that name in a list that is sorted by name, or nil, and the rest
 // of the list behind the name.
 func cutNamed(list []*resource.Resource, name string) (r *resource.Resource, rest []*resource.Resource) {
