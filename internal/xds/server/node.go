@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -26,9 +25,7 @@ func (s *Server) parseNode(node *corev3.Node, extensions []string) (*mesh.Proxy,
 	if err != nil {
 		return nil, err
 	}
-	if p.Metadata, err = s.parseMetadata(node); err != nil {
-		return nil, err
-	}
+	p.Metadata = s.parseMetadata(node)
 	for _, ip := range p.Metadata.InstanceIPs {
 		a, err := netip.ParseAddr(ip)
 		if err != nil {
@@ -87,19 +84,11 @@ func checkTexts(p *mesh.Proxy) error {
 }
 
 // parseMetadata returns the metadata of a node, zero if it has none. Fields of an unexpected type
-// are logged and ignored. It returns an error if the metadata cannot be converted to JSON.
-func (s *Server) parseMetadata(node *corev3.Node) (mesh.NodeMetadata, error) {
-	if node.Metadata == nil {
-		return mesh.NodeMetadata{}, nil
-	}
-	raw, err := protojson.Marshal(node.Metadata)
-	if err != nil {
-		return mesh.NodeMetadata{}, fmt.Errorf("node %q: metadata: %w", node.Id, err)
-	}
-	m, bad := mesh.ParseNodeMetadata(raw)
+// are logged and ignored.
+func (s *Server) parseMetadata(node *corev3.Node) mesh.NodeMetadata {
+	m, bad := mesh.NodeMetadataOf(node.Metadata)
 	if len(bad) > 0 {
-		slices.Sort(bad)
 		s.log.Warn("ADS: node metadata fields of an unexpected type ignored", "node", node.Id, "fields", bad)
 	}
-	return m, nil
+	return m
 }
