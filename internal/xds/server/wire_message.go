@@ -24,6 +24,9 @@ func (m *message[T]) atEnd() bool { return m.at == len(m.text) }
 // returned with number 0. It returns an error for malformed encoding. At the end of the message it
 // must not be called.
 func (m *message[T]) nextField() (number protowire.Number, value T, err error) {
+	if number, value, ok := m.nextShortField(); ok {
+		return number, value, nil
+	}
 	key, err := m.readVarint()
 	if err != nil {
 		return 0, value, err
@@ -50,6 +53,23 @@ func (m *message[T]) nextField() (number protowire.Number, value T, err error) {
 	value = m.text[m.at : m.at+int(length)]
 	m.at += int(length)
 	return number, value, nil
+}
+
+// nextShortField reads the next field like nextField if it is a string or message of less than 128
+// bytes with a number of at most 15, as are nearly all names and versions. If not, or if the field is
+// malformed, ok is false and nothing is read.
+func (m *message[T]) nextShortField() (number protowire.Number, value T, ok bool) {
+	from := m.at + 2
+	if from > len(m.text) {
+		return 0, value, false
+	}
+	key, length := m.text[m.at], m.text[m.at+1]
+	to := from + int(length)
+	if key&0x87 != byte(protowire.BytesType) || key < 1<<3 || length > 0x7f || to > len(m.text) {
+		return 0, value, false
+	}
+	m.at = to
+	return protowire.Number(key >> 3), m.text[from:to], true
 }
 
 // readVarint reads a varint at the present position and moves behind it. It returns an error if the
