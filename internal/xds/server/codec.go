@@ -62,7 +62,7 @@ func (c codec) decodeBounded(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	raw := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	raw := data.MaterializeToBuffer(&buffers)
 	defer raw.Free()
 	if err := checkElements(m.ProtoReflect().Descriptor(), raw.ReadOnlyData()); err != nil {
 		return err

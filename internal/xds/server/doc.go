@@ -40,5 +40,6 @@
 //
 // Start reading with [Server] in server.go, then session.go. request.go and envelope.go are the two
 // directions of the wire, wire_message.go reads the fields of a request, extension_table.go and
-// node.go decode the node of a proxy, and link.go is the connection of a stream.
+// node.go decode the node of a proxy, link.go is the connection of a stream, and buffer_pool.go has
+// the buffers of received messages.
 package server

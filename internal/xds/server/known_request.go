@@ -32,11 +32,10 @@ func (r *request) decodeKnown(data mem.BufferSlice) bool {
 	if r.mode != stream.Delta || r.session == nil || data.Len() < minKnownRequest {
 		return false
 	}
-	pool := mem.DefaultBufferPool()
-	buffer := pool.Get(data.Len())
-	defer pool.Put(buffer)
+	buffer := buffers.Get(data.Len())
+	defer buffers.Put(buffer)
 	data.CopyTo(*buffer)
-	known, ok := readKnown((*buffer)[:data.Len()], r.session.s.pusher.NewNameSum())
+	known, ok := readKnown(*buffer, r.session.s.pusher.NewNameSum())
 	return ok && r.useKnown(known)
 }
 

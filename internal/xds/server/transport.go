@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -77,6 +78,7 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(largest),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
+		experimental.BufferPool(&buffers),
 		grpc.ReadBufferSize(read),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(p.limits.Handshake),
