@@ -50,6 +50,11 @@ func (d Delta) EndpointsOnly() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.SecretAccess) == 0 && len(d.KeySets) == 0
 }
 
+// AltersOnlyEDS reports whether the only resources that may differ are endpoints (EDS), for all
+// proxies but those at the addresses in Workloads and Served. That is so if nothing but endpoints
+// differs (EndpointsOnly), and not their service accounts, which clusters verify.
+func (d Delta) AltersOnlyEDS() bool { return d.EndpointsOnly() && len(d.Accounts) == 0 }
+
 // ChangesKind reports whether objects of a kind were added, removed or changed. It also returns
 // true if All is set.
 func (d Delta) ChangesKind(kind api.Kind) bool {

@@ -26,6 +26,18 @@ extensionProviders:
 - {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
 `
 
+// differentProxies are sidecars, gRPC applications and gateways of which each has other resources.
+var differentProxies = []string{
+	"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, selfDiscovery: true}",
+	"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, idleTimeout: 300s, httpProxyPort: '15007', proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
+	"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
+	"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
+	"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, generator: grpc}",
+	"{namespace: other, addresses: [10.1.0.4], generator: grpc}",
+	"{type: router, labels: {gateway.networking.k8s.io/gateway-name: a}}", "{type: router, namespace: other, labels: {gateway.networking.k8s.io/gateway-name: b}}",
+	"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true, selfDiscovery: true}",
+}
+
 // TestChangesAddUpToTheWhole makes random edits as push does: each generator is asked only for the
 // resources that it reports as changed. The accumulated resources are compared with the resources
 // that new generators make for the whole mesh.
@@ -45,16 +57,7 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 		)
 		table := NewTable(Options{})
 		var followers []*follower
-		for _, proxy := range []string{
-			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, selfDiscovery: true}",
-			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, idleTimeout: 300s, httpProxyPort: '15007', proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
-			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
-			"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
-			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, generator: grpc}",
-			"{namespace: other, addresses: [10.1.0.4], generator: grpc}",
-			"{type: router, labels: {gateway.networking.k8s.io/gateway-name: a}}", "{type: router, namespace: other, labels: {gateway.networking.k8s.io/gateway-name: b}}",
-			"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true, selfDiscovery: true}",
-		} {
+		for _, proxy := range differentProxies {
 			p := fixture.Proxy(t, []byte(proxy))
 			for i := range table.Generators {
 				followers = append(
@@ -170,7 +173,7 @@ func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.D
 }
 
 func (f *follower) follow(s *snapshot.Snapshot, d snapshot.Delta) {
-	if f.view != nil && (d.Empty() || !f.touched(s, d)) {
+	if f.view != nil && (d.Empty() || !f.gen.IsTouched(f.view, s, d)) {
 		return
 	}
 	old := f.view
@@ -199,17 +202,6 @@ func (f *follower) follow(s *snapshot.Snapshot, d snapshot.Delta) {
 		fallthrough
 	default:
 		f.set, _ = resource.NewSet(f.gen.All(f.view))
-	}
-}
-
-func (f *follower) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
-	switch {
-	case f.gen.Touched != nil:
-		return f.gen.Touched(f.view, s, d)
-	case f.gen.All != nil && d.EndpointsOnly():
-		return false
-	default:
-		return f.view.IsAffectedBy(d)
 	}
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -29,7 +30,7 @@ type Generator struct {
 	Affected func(old, v *View, d snapshot.Delta, names []string) []string
 	// Touched reports whether a change may alter the output for v; s is the snapshot after the
 	// change. If nil, View.IsAffectedBy decides, and for All also whether anything but endpoints
-	// changed.
+	// changed. See IsTouched.
 	Touched func(v *View, s *snapshot.Snapshot, d snapshot.Delta) bool
 	// Inbound is set if the resources configure inbound traffic. Clients are updated after servers
 	// have acknowledged a change of such resources.
@@ -42,4 +43,21 @@ type Generator struct {
 	// with equal Scopes share the output. If Scope is nil, the output depends on the whole Key. The
 	// functions receive a View of that part alone, so their output cannot depend on the rest.
 	Scope func(k Key) Key
+}
+
+// IsTouched reports whether the change d may alter the output for v; s is the snapshot after it. A
+// change that alters only EDS touches no other type. Otherwise Touched decides, if it is set. Without
+// it, a generator of all resources (All) is not touched by changes of endpoints alone, and
+// View.IsAffectedBy decides the rest.
+func (g *Generator) IsTouched(v *View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	switch {
+	case g.TypeURL != api.EndpointType && d.AltersOnlyEDS():
+		return false
+	case g.Touched != nil:
+		return g.Touched(v, s, d)
+	case g.All != nil && d.EndpointsOnly():
+		return false
+	default:
+		return v.IsAffectedBy(d)
+	}
 }

@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -67,6 +68,7 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 		if p.events.isEmpty() {
 			return
 		}
+		runtime.Gosched()
 	}
 }
 

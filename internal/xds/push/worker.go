@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -18,6 +19,7 @@ func (p *Pusher) runJobs(ctx context.Context) {
 			return
 		case job := <-p.jobs:
 			p.events.add(p.runJob(job))
+			runtime.Gosched()
 		}
 	}
 }

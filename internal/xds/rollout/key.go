@@ -49,8 +49,8 @@ func (r *Rollout) keyChangeFilter(old *snapshot.Snapshot, d snapshot.Delta) (mov
 	return view.KeyChangeFilter(old, r.snapshot, d)
 }
 
-// isTouched reports whether the change d may alter the Product of a producer (see
-// producer.isTouched). It also returns true after a panic.
+// isTouched reports whether the change d may alter the Product of a producer
+// (view.Generator.IsTouched). It also returns true without a View, with d.All, and after a panic.
 func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -58,5 +58,5 @@ func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
 			touched = true
 		}
 	}()
-	return pr.isTouched(r.snapshot, d)
+	return pr.view == nil || d.All || pr.gen.IsTouched(pr.view, r.snapshot, d)
 }

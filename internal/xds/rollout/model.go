@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -116,20 +115,22 @@ type producerKey struct {
 // producer has the newest Product of one generator for one scope, and its pending task. Classes
 // that agree in the scope share it.
 type producer struct {
-	producerKey
-	gen     *view.Generator
-	classes map[*class]struct{}
-	live    int // number of classes that have clients
-
-	Product
-	// composed is the GroupList that a class was given last, if this is its first producer of the
-	// type; nil before.
-	composed *stream.GroupList
-	pending  task
+	// The first fields are read for each class when its resources are composed, and lie together in
+	// memory.
+	gen *view.Generator
 	// busy is set while the producer is in the queue or a worker runs its generator.
 	busy bool
 	// failed means that the generator panicked. It runs again, from scratch, with the next change.
 	failed bool
+	Product
+
+	producerKey
+	classes map[*class]struct{}
+	live    int // number of classes that have clients
+	// composed is the GroupList that a class was given last, if this is its first producer of the
+	// type; nil before.
+	composed *stream.GroupList
+	pending  task
 	// pruned is the number of names after the last pruning.
 	pruned int
 	// followed, of endpoints, has for each producer of clusters the ResourceGroup whose endpoints
@@ -142,23 +143,6 @@ type producer struct {
 	votes      *votes
 	// ancestor is nil if the first clients were in no class before.
 	ancestor *ancestor
-}
-
-// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It
-// returns true without a View or with d.All. Otherwise the generator's Touched decides, if it has
-// one. Without it, a generator of all resources (All) is not touched by changes of endpoints alone,
-// and View.IsAffectedBy decides the rest.
-func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
-	switch {
-	case pr.view == nil || d.All:
-		return true
-	case pr.gen.Touched != nil:
-		return pr.gen.Touched(pr.view, s, d)
-	case pr.gen.All != nil && d.EndpointsOnly():
-		return false
-	default:
-		return pr.view.IsAffectedBy(d)
-	}
 }
 
 // voterClients returns an iterator over the producer's clients that are voters (Client.isVoter), in

@@ -209,6 +209,7 @@ func (r *Rollout) removeClass(cl *class) {
 			continue
 		}
 		delete(r.producers, pr.producerKey)
+		delete(r.everyChange, pr)
 		r.barrier.removeProducer(pr)
 		r.watchCandidates(pr)
 		r.trackVotes(pr)

@@ -13,14 +13,15 @@ import (
 
 // Product is the newest output of one generator for one scope. It is immutable.
 type Product struct {
+	// group is the served part of the set; nil before the first run. Quarantined resources are
+	// replaced in it.
+	group *stream.ResourceGroup
+
 	view *view.View
 	set  *resource.Set // as generated
 	// changed are the resources that differ from the previous Product, until the rollout has
 	// compared them.
 	changed []*resource.Resource
-	// group is the served part of the set; nil before the first run. Quarantined resources are
-	// replaced in it.
-	group *stream.ResourceGroup
 	// needs, of clusters, are the names of their endpoints. added are the resources that are new
 	// since the previous ResourceGroup.
 	needs, added []string

@@ -91,7 +91,8 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 	if next.group != pr.group {
 		r.barrier.awaitServersOf(pr)
 	}
-	pr.Product, pr.failed = next, false
+	pr.Product = next
+	r.setFailed(pr, false)
 }
 
 // offerVersions reports the versions of a set to the producer's quarantine. That ends the

@@ -14,9 +14,10 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	key := producerKey{generator, scopeOf(gen, k)}
 	pr := r.producers[key]
 	if pr == nil {
-		pr = &producer{producerKey: key, gen: gen, classes: map[*class]struct{}{}}
+		pr = &producer{gen: gen, producerKey: key, classes: map[*class]struct{}{}}
 		pr.pending.delta.All = true // runs when its class has a client
 		r.producers[key] = pr
+		r.setFailed(pr, false)
 	}
 	return pr
 }
@@ -98,7 +99,7 @@ func (r *Rollout) finishOrRequeue(pr *producer) {
 func (r *Rollout) failJob(j *Job) {
 	r.running--
 	pr := j.producer
-	pr.failed = true
+	r.setFailed(pr, true)
 	pr.pending.delta.All = true
 	pr.pending.names = stream.MergeNames(pr.pending.names, j.task.names)
 	r.finishOrRequeue(pr)
@@ -159,16 +160,16 @@ func (r *Rollout) composeAllResources() {
 // ResourceSnapshot. If the barrier holds back a group during a turn, heldTurn of the class is set
 // to the turn. An offer without held groups clears it.
 func (r *Rollout) composeResources(cl *class) {
-	groups := make([]*stream.ResourceGroup, len(cl.producers))
-	held := false
-	for i, pr := range cl.producers {
+	groups, held := r.scratch[:0], false
+	for _, pr := range cl.producers {
 		group, ready := r.barrier.groupToServe(pr)
 		if !ready {
 			return
 		}
-		groups[i] = group
+		groups = append(groups, group)
 		held = held || group != pr.group
 	}
+	r.scratch = groups
 	if !r.barrier.retainEndpoints(cl, groups) {
 		return
 	}
@@ -179,7 +180,7 @@ func (r *Rollout) composeResources(cl *class) {
 		return
 	}
 	cl.resources = cl.composeResources(groups)
-	cl.groups = groups
+	cl.groups = append(cl.groups[:0], groups...)
 	clients := make([]*Client, 0, len(cl.clients))
 	for c := range cl.clients {
 		clients = append(clients, c)

@@ -4,9 +4,11 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Rollout is the state of bringing configuration to all connected proxies. It must be made with
@@ -25,8 +27,11 @@ type Rollout struct {
 
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
-	clients   map[*Client]struct{}
-	addresses map[netip.Addr]map[*Client]struct{}
+	// everyChange are the producers that each change must reach, even one that alters only EDS: those
+	// of endpoints, and those whose generators have failed.
+	everyChange map[*producer]struct{}
+	clients     map[*Client]struct{}
+	addresses   map[netip.Addr]map[*Client]struct{}
 
 	// queue are the producers whose generators are to run, running is the number of Jobs without a
 	// result.
@@ -51,6 +56,7 @@ type Rollout struct {
 	recount bool
 	sweepAt time.Time
 	actions []Action
+	scratch []*stream.ResourceGroup // of composeResources
 }
 
 // Options are the parts and settings of a Rollout.
@@ -113,6 +119,7 @@ func New(o Options) *Rollout {
 		watched:     map[string]int{},
 		classes:     map[view.Key]*class{},
 		producers:   map[producerKey]*producer{},
+		everyChange: map[*producer]struct{}{},
 		clients:     map[*Client]struct{}{},
 		addresses:   map[netip.Addr]map[*Client]struct{}{},
 		composing:   map[*class]struct{}{},
@@ -139,6 +146,17 @@ func (r *Rollout) holdClients(level holdLevel) { r.barrier.raiseLevel(level, r.n
 func (r *Rollout) isConnected(c *Client) bool {
 	_, connected := r.clients[c]
 	return connected
+}
+
+// setFailed sets whether the producer's generator has failed, and adds it to r.everyChange or removes
+// it.
+func (r *Rollout) setFailed(pr *producer, failed bool) {
+	pr.failed = failed
+	if failed || pr.gen.TypeURL == api.EndpointType {
+		r.everyChange[pr] = struct{}{}
+	} else {
+		delete(r.everyChange, pr)
+	}
 }
 
 // watchCandidates updates r.watched, the number of producers of each type for which

@@ -72,8 +72,21 @@ func (r *Rollout) beginTurn() {
 		r.replaceClient(c, old)
 	}
 	r.transition.waitForOthers(r.now, others.exist, r.barrier.level == holdEndpoints)
+	r.updateProducers(in.delta)
+}
+
+// updateProducers calls updateProducer for all producers, or for a change that alters only EDS for
+// those in r.everyChange. Inbound configuration has a producer for nearly each proxy, so these are a
+// small part of all.
+func (r *Rollout) updateProducers(d snapshot.Delta) {
+	if d.AltersOnlyEDS() {
+		for pr := range r.everyChange {
+			r.updateProducer(pr, d)
+		}
+		return
+	}
 	for _, pr := range r.producers {
-		r.updateProducer(pr, in.delta)
+		r.updateProducer(pr, d)
 	}
 }
 
