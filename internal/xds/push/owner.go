@@ -2,7 +2,6 @@ package push
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 
@@ -68,7 +67,6 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 		if p.events.isEmpty() {
 			return
 		}
-		runtime.Gosched()
 	}
 }
 

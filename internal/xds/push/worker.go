@@ -3,7 +3,6 @@ package push
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -19,7 +18,6 @@ func (p *Pusher) runJobs(ctx context.Context) {
 			return
 		case job := <-p.jobs:
 			p.events.add(p.runJob(job))
-			runtime.Gosched()
 		}
 	}
 }
