@@ -72,6 +72,7 @@ func (e envoySet) endpointGenerators() []view.Generator {
 			Named:    e.endpoints.NamedRemote,
 			Every:    e.endpoints.Every,
 			Affected: e.endpoints.Affected,
+			Touched:  touchesServices,
 			Scope:    endpointScope,
 		},
 		{TypeURL: api.EndpointType, Named: e.endpoints.Local, Touched: endpoint.LocalTouched, Scope: localScope},

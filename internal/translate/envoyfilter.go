@@ -146,6 +146,9 @@ func (p patching) extensions() view.Generator {
 			}
 			return nil
 		},
+		Touched: func(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+			return patch.Edited(v.Key.EnvoyFilterPatches.Extensions, d)
+		},
 		Scope: func(k view.Key) view.Key {
 			scope := view.Key{Type: k.Type, Namespace: k.Namespace}
 			scope.EnvoyFilterPatches.Extensions = k.EnvoyFilterPatches.Extensions

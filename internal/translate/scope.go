@@ -12,6 +12,12 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d)
 }
 
+// touchesServices reports whether a change may alter the View's services, their endpoints or their
+// DestinationRules.
+func touchesServices(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.AreServicesAffectedBy(d)
+}
+
 // clusterScope returns the part of the Key that outbound clusters depend on: the visible services
 // and rules, and of the proxy its type, namespace, address families, socket mark, client
 // credentials, file server and server of credentials. It also has the ProxyConfig fields that

@@ -3,6 +3,7 @@ package view
 import (
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -90,11 +91,24 @@ func (v *View) Endpoints(svc *mesh.Service) *snapshot.EndpointSet {
 // effect, but never false for one with an effect. Whether a proxy still has this View's Key is
 // decided by KeyFor.
 func (v *View) IsAffectedBy(d snapshot.Delta) bool {
+	return v.isAffectedBy(d, func(config.Key) bool { return false })
+}
+
+// AreServicesAffectedBy reports whether d may have changed the View's services, their endpoints or
+// their DestinationRules, like IsAffectedBy. VirtualServices matter only if the View has a Sidecar,
+// which imports the services that they refer to.
+func (v *View) AreServicesAffectedBy(d snapshot.Delta) bool {
+	return v.isAffectedBy(d, func(k config.Key) bool { return k.Kind == api.VirtualService && v.Sidecar == nil })
+}
+
+// isAffectedBy reports whether d may have changed the View, apart from the objects for which ignore
+// returns true.
+func (v *View) isAffectedBy(d snapshot.Delta, ignore func(config.Key) bool) bool {
 	if d.All || len(d.Services) > 0 {
 		return true
 	}
 	for k := range d.Configs {
-		if v.IsAffectedByConfig(k) {
+		if !ignore(k) && v.IsAffectedByConfig(k) {
 			return true
 		}
 	}

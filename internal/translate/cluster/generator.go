@@ -149,7 +149,7 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 			return true
 		}
 	}
-	return !d.EndpointsOnly() && v.IsAffectedBy(d)
+	return !d.EndpointsOnly() && v.AreServicesAffectedBy(d)
 }
 
 // verifiesAccounts reports whether the View's proxies verify the accounts of servers, because they
