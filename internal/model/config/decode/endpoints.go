@@ -19,13 +19,9 @@ import (
 // EndpointSlices, and only the EndpointSlices are read from there.
 const endpointsKind = "Endpoints"
 
-// isEndpoints reports whether body is an Endpoints object of the core API. It returns false if body
-// cannot be parsed.
-func isEndpoints(body []byte) bool {
-	var head metav1.TypeMeta
-	err := json.Unmarshal(body, &head)
-	return err == nil && head.APIVersion == "v1" && head.Kind == endpointsKind
-}
+// isEndpoints reports whether o is an Endpoints object of the core API. It returns false if o could
+// not be parsed.
+func (o object) isEndpoints() bool { return o.apiVersion() == "v1" && o.kind() == endpointsKind }
 
 // mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
 // of an API server creates from it (slicesOf). Unknown fields are Warnings of the first slice. It
@@ -56,7 +52,7 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 		if err != nil {
 			continue // it was read from JSON
 		}
-		out = append(out, m.decodeObject(text, within, faults))
+		out = append(out, m.decodeObject(parseObject(text), within, faults))
 	}
 	var unknown Decoded
 	unknown.addStrictFaults(strict, func(string) config.Severity { return config.Warning })

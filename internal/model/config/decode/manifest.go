@@ -158,35 +158,33 @@ func (d Decoded) atLine(m *manifest, line int) Decoded {
 // the document are reported for each of its objects. A list is a kind that ends in "List" and has
 // items; an empty list results in nil.
 func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded {
-	var list struct {
-		Kind  string            `json:"kind"`
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return m.decodeOne(body, "", faults)
+	o := parseObject(body)
+	items, isList := o.items()
+	if !isList {
+		return m.decodeOne(o, "", faults)
 	}
 	var out []Decoded
-	for i, item := range list.Items {
-		out = append(out, m.decodeOne(item, fmt.Sprintf("items[%d]", i), faults)...)
+	for i, item := range items {
+		out = append(out, m.decodeOne(parseObject(item), fmt.Sprintf("items[%d]", i), faults)...)
 	}
 	return out
 }
 
 // decodeOne decodes one object, whose path in the document is within. An Endpoints object results
 // in several objects or none.
-func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem) []Decoded {
-	if isEndpoints(body) {
-		return m.mirrorEndpoints(body, within, faults)
+func (m *manifest) decodeOne(o object, within string, faults []config.Problem) []Decoded {
+	if o.isEndpoints() {
+		return m.mirrorEndpoints(o.body, within, faults)
 	}
-	return []Decoded{m.decodeObject(body, within, faults)}
+	return []Decoded{m.decodeObject(o, within, faults)}
 }
 
 // decodeObject decodes one object, and sets the position and origin of the object and its Problems.
 // within is its path in the document. It adds the faults of the document, except the ones that the
 // object's Problems already contain. If there are any faults, the Config becomes Partial, so the
 // object is not used.
-func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
-	d := Object(body).atLine(m, m.lines.first)
+func (m *manifest) decodeObject(o object, within string, faults []config.Problem) Decoded {
+	d := o.decode(false).atLine(m, m.lines.first)
 	d.Within = within
 	if within != "" {
 		d.Line, _ = m.lines.positionOf(within, "")

@@ -42,35 +42,68 @@ type Decoded struct {
 func (d Decoded) IsUnreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
 
 // Object decodes and validates one object from JSON. The result has no origin; the caller sets it.
-func Object(body []byte) Decoded { return decodeJSON(body, false) }
+func Object(body []byte) Decoded { return parseObject(body).decode(false) }
 
 // Stored decodes and validates an object like Object, from the JSON of an API server that has
 // validated it against its own definition of the kind. An unknown field belongs to a newer
 // definition: it is a Warning, and the rest of the object is used.
-func Stored(body []byte) Decoded { return decodeJSON(body, true) }
+func Stored(body []byte) Decoded { return parseObject(body).decode(true) }
 
-// decodeJSON decodes and validates one object. With an Error it has no Config, only Partial, if its
-// content could be read. Unknown kinds, versions that are not served and missing names are
-// Problems; Foreign is set for kinds of other projects and retired ones. Namespaced objects without
-// a namespace are in defaultNamespace. stored makes unknown fields Warnings (readSpec).
-func decodeJSON(body []byte, stored bool) Decoded {
-	var head struct {
+// object is an object in JSON of which only the fields are parsed that tell how to decode the rest.
+type object struct {
+	body []byte
+	head struct {
 		APIVersion any `json:"apiVersion"`
 		Kind       any `json:"kind"`
 		Metadata   struct {
 			Name      any `json:"name"`
 			Namespace any `json:"namespace"`
 		} `json:"metadata"`
+		Items json.RawMessage `json:"items"`
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
+	err error // set if body is no object, or its metadata are none
+}
+
+// parseObject parses the beginning of an object.
+func parseObject(body []byte) object {
+	o := object{body: body}
+	o.err = kjson.UnmarshalCaseSensitivePreserveInts(body, &o.head)
+	return o
+}
+
+// apiVersion returns the field apiVersion, "" if it is no string.
+func (o object) apiVersion() string {
+	text, _ := o.head.APIVersion.(string)
+	return text
+}
+
+// kind returns the field kind, "" if it is no string.
+func (o object) kind() string {
+	text, _ := o.head.Kind.(string)
+	return text
+}
+
+// items returns the elements of a list, which is an object with items whose kind ends in "List".
+// isList is false for other objects.
+func (o object) items() (items []json.RawMessage, isList bool) {
+	if !strings.HasSuffix(o.kind(), "List") || json.Unmarshal(o.head.Items, &items) != nil {
+		return nil, false
+	}
+	return items, items != nil
+}
+
+// decode decodes and validates the object. With an Error it has no Config, only Partial, if its
+// content could be read. Unknown kinds, versions that are not served and missing names are
+// Problems; Foreign is set for kinds of other projects and retired ones. Namespaced objects without
+// a namespace are in defaultNamespace. stored makes unknown fields Warnings (readSpec).
+func (o object) decode(stored bool) Decoded {
+	if o.err != nil {
 		return failedObject(config.Key{}, "", "is not an object with apiVersion, kind and metadata")
 	}
-	apiVersion, _ := head.APIVersion.(string)
-	kind, _ := head.Kind.(string)
-	name, _ := head.Metadata.Name.(string)
-	namespace, _ := head.Metadata.Namespace.(string)
-	guess := config.Key{Kind: api.Kind(kind), Namespace: namespace, Name: name}
-	info, problem, foreign := lookUp(apiVersion, kind)
+	name, _ := o.head.Metadata.Name.(string)
+	namespace, _ := o.head.Metadata.Namespace.(string)
+	guess := config.Key{Kind: api.Kind(o.kind()), Namespace: namespace, Name: name}
+	info, problem, foreign := lookUp(o.apiVersion(), o.kind())
 	if foreign {
 		problem.Key = guess
 		return Decoded{Problems: []config.Problem{problem}, Foreign: true}
@@ -92,9 +125,9 @@ func decodeJSON(body []byte, stored bool) Decoded {
 	case problem.Reason != "": // a version that is not served
 		d.addError(problem.Field, problem.Reason)
 	case info.Istio():
-		d.decodeIstio(info, body, stored)
+		d.decodeIstio(info, o.body, stored)
 	default:
-		d.decodeKubernetes(info, body)
+		d.decodeKubernetes(info, o.body)
 	}
 	d.validateConfig()
 	return d
