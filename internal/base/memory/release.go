@@ -1,4 +1,6 @@
-// Package memory returns memory to the operating system after bursts.
+// Package memory adjusts the garbage collector to a control plane: it collects less often while the
+// process starts (RelaxUntil), and returns memory to the operating system after bursts
+// (ReleaseAfterBursts).
 package memory
 
 import (

@@ -9,7 +9,7 @@ import (
 var _ mem.BufferPool = (*bufferPool)(nil)
 
 // TestBufferPool checks that a buffer has the requested length and the capacity of the smallest tier
-// that has room for it, and that it is used again for requests of its tier only.
+// that has room for it, and is used again for requests of its tier only.
 func TestBufferPool(t *testing.T) {
 	for _, c := range []struct{ length, capacity int }{
 		{0, 1 << 10}, {1, 1 << 10}, {1 << 10, 1 << 10}, {1<<10 + 1, 2 << 10},
@@ -20,7 +20,7 @@ func TestBufferPool(t *testing.T) {
 		if len(*buffer) != c.length || cap(*buffer) != c.capacity {
 			t.Errorf("Get(%d): length %d, capacity %d, want %d", c.length, len(*buffer), cap(*buffer), c.capacity)
 		}
-		*buffer = (*buffer)[:c.length/2] // gRPC puts back a prefix
+		*buffer = (*buffer)[:c.length/2] // gRPC returns a prefix
 		pool.Put(buffer)
 		for tier := range pool.tiers {
 			if used := pool.tiers[tier].Get() != nil; used != (1<<(tier+minBufferExponent) == c.capacity) && !raceDetector {

@@ -49,7 +49,7 @@ func Object(body []byte) Decoded { return parseObject(body).decode(false) }
 // definition: it is a Warning, and the rest of the object is used.
 func Stored(body []byte) Decoded { return parseObject(body).decode(true) }
 
-// object is an object in JSON of which only the fields are parsed that tell how to decode the rest.
+// object is an object in JSON. Its head has the fields that determine how the body is decoded.
 type object struct {
 	body []byte
 	head struct {
@@ -61,10 +61,10 @@ type object struct {
 		} `json:"metadata"`
 		Items json.RawMessage `json:"items"`
 	}
-	err error // set if body is no object, or its metadata are none
+	err error // set if body or its metadata is not a JSON object
 }
 
-// parseObject parses the beginning of an object.
+// parseObject parses the head of an object.
 func parseObject(body []byte) object {
 	o := object{body: body}
 	o.err = kjson.UnmarshalCaseSensitivePreserveInts(body, &o.head)
