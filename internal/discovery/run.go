@@ -276,8 +276,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
-	parts.Go(func() error { memory.RelaxUntil(ctx, s.ready.Synced()); return nil })
-	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
+	parts.Go(func() error { memory.Run(ctx, s.ready.Synced()); return nil })
 	parts.Go(func() error { return o.ObservePushes(ctx, s.pusher.Reports(), s.logs) })
 	parts.Go(func() error {
 		return recovery.Loop(ctx, "analysis", func(ctx context.Context) error { s.analysis.Run(ctx); return nil })

@@ -29,7 +29,7 @@ func TestRelaxUntil(t *testing.T) {
 			defer cancel()
 			started := make(chan struct{})
 			running := serving.NewGroup(t)
-			running.Go(func(testing.TB) { RelaxUntil(ctx, started) })
+			running.Go(func(testing.TB) { relaxUntil(ctx, started) })
 			serving.Until(t, 10*time.Second, "GOGC is raised", func() bool { return gcPercent() == startPercent })
 			end(started, cancel)
 			running.Wait()
@@ -40,7 +40,7 @@ func TestRelaxUntil(t *testing.T) {
 	}
 	t.Run("environment", func(t *testing.T) {
 		t.Setenv("GOGC", "50")
-		RelaxUntil(t.Context(), nil) // returns at once
+		relaxUntil(t.Context(), nil) // returns at once
 		if got := gcPercent(); got != defaultPercent {
 			t.Errorf("GOGC is %d, want %d", got, defaultPercent)
 		}

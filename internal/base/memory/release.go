@@ -1,6 +1,5 @@
-// Package memory adjusts the garbage collector to a control plane: it collects less often while the
-// process starts (RelaxUntil), and returns memory to the operating system after bursts
-// (ReleaseAfterBursts).
+// Package memory adjusts the garbage collector to a control plane: garbage is collected less often
+// until the process has started, and memory is returned to the operating system after bursts.
 package memory
 
 import (
@@ -18,17 +17,24 @@ const (
 	slack = 32 << 20
 )
 
-// ReleaseAfterBursts returns memory to the operating system after each burst, until the context
-// ends.
+// Run adjusts the garbage collector until the context ends: it collects less often until started is
+// closed (relaxUntil), then memory is released after bursts, of which the start may be one.
+func Run(ctx context.Context, started <-chan struct{}) {
+	baseline := footprint()
+	relaxUntil(ctx, started)
+	releaseAfterBursts(ctx, baseline)
+}
+
+// releaseAfterBursts returns memory to the operating system after each burst, until the context
+// ends. baseline is the footprint before the first one.
 //
 // An idle Go process collects garbage only every two minutes, and sync.Pools keep their content
 // until the second collection. So after a flood of large messages the process would stay large for
 // minutes. A collection is forced only when the footprint has grown by half and 32 MiB since the
 // last one. So lasting growth costs a few collections, and a process of constant size none.
-func ReleaseAfterBursts(ctx context.Context) {
+func releaseAfterBursts(ctx context.Context, baseline uint64) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	baseline := footprint()
 	for {
 		select {
 		case <-ctx.Done():

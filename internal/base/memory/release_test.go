@@ -17,7 +17,7 @@ func TestMemoryIsReleased(t *testing.T) {
 	before := footprint()
 	ctx, cancel := context.WithCancel(t.Context())
 	running := serving.NewGroup(t)
-	running.Go(func(testing.TB) { ReleaseAfterBursts(ctx) })
+	running.Go(func(testing.TB) { releaseAfterBursts(ctx, before) })
 	defer running.Wait()
 	defer cancel()
 	burst := make([][]byte, 640)
