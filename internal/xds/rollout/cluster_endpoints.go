@@ -53,9 +53,10 @@ func pinnedBy(r *resource.Resource) []string {
 
 // endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for:
 // eds_cluster_config.service_name, or else the cluster's name. It returns "" if the cluster's type
-// is not EDS or its encoding is invalid.
+// is not EDS or its encoding is invalid. The usual result, the cluster's name, is not a copy.
 func endpointsOf(cluster *resource.Resource) string {
-	name, eds := "", false
+	var name []byte
+	eds := false
 	for b := cluster.Body; len(b) > 0; {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -75,34 +76,35 @@ func endpointsOf(cluster *resource.Resource) string {
 		}
 		b = b[n:]
 	}
-	if !eds {
+	switch {
+	case !eds:
 		return ""
-	}
-	if name == "" {
+	case len(name) == 0 || string(name) == cluster.Name:
 		return cluster.Name
+	default:
+		return string(name)
 	}
-	return name
 }
 
-// serviceName returns the first field service_name of an encoded Cluster.EdsClusterConfig, or "" if
-// it is missing or the encoding before it is invalid.
-func serviceName(b []byte) string {
+// serviceName returns the first field service_name of an encoded Cluster.EdsClusterConfig, as a part
+// of b, or nil if it is missing or the encoding before it is invalid.
+func serviceName(b []byte) []byte {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return ""
+			return nil
 		}
 		b = b[n:]
 		if number == edsConfigServiceName && kind == protowire.BytesType {
 			v, _ := protowire.ConsumeBytes(b)
-			return string(v)
+			return v
 		}
 		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
-			return ""
+			return nil
 		}
 		b = b[n:]
 	}
-	return ""
+	return nil
 }
 
 // allEndpointsOf returns the results of endpointsOf for a list of clusters, sorted and without
