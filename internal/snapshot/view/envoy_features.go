@@ -78,6 +78,17 @@ func envoyFeatures() [9]envoyFeature {
 	}
 }
 
+// FeatureExtensions returns the names of the extensions of Envoy that features need.
+func FeatureExtensions() []string {
+	var names []string
+	for _, f := range envoyFeatures() {
+		if f.extension != "" {
+			names = append(names, f.extension)
+		}
+	}
+	return names
+}
+
 // LackingEnvoys describes the Envoys that do not have the feature, for messages to users: "an Envoy
 // before 1.39", "an Envoy built without envoy.wasm.runtime.v8", or both, because the proxies of one
 // class may lack the feature for different reasons. f must be exactly one feature.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
@@ -61,21 +62,17 @@ func (s *service) nodeOf(i int, ip string, version int) (Node, error) {
 // 60 KB, as that of a real Envoy.
 const envoyExtensions = 450
 
-// neededExtensions are those without which a control plane sends other configuration (ADR 34).
-var neededExtensions = []string{
-	"envoy.access_loggers.stats", "envoy.filters.http.filter_chain", "envoy.wasm.runtime.v8",
-}
-
 // EnvoyBuild returns the encoded fields of a Node in which an Envoy describes its build. They are the
 // same for all sidecars, and must not be changed.
 var EnvoyBuild = sync.OnceValues(func() ([]byte, error) {
 	n := &corev3.Node{UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
 		UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},
 	}}
-	for _, name := range neededExtensions {
+	needed := view.FeatureExtensions() // without these a proxy is sent other configuration (ADR 34)
+	for _, name := range needed {
 		n.Extensions = append(n.Extensions, &corev3.Extension{Name: name})
 	}
-	for i := range envoyExtensions - len(neededExtensions) {
+	for i := range envoyExtensions - len(needed) {
 		n.Extensions = append(n.Extensions, &corev3.Extension{
 			Name: fmt.Sprintf("envoy.some.category.of.extensions.number_%d", i), Category: "envoy.some.category",
 			TypeUrls: []string{fmt.Sprintf("envoy.extensions.some.category.number_%d.v3.Config", i)},
