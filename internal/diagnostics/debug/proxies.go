@@ -193,7 +193,7 @@ func (p *Pages) cachez(q question) (answer, error) {
 					continue
 				}
 				groups[group] = true
-				for _, r := range group.Set().List() {
+				for r := range group.Set().All() {
 					if seen[r] {
 						continue
 					}

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"slices"
+	"sync/atomic"
 	"weak"
 
 	"github.com/cespare/xxhash/v2"
@@ -13,7 +15,12 @@ import (
 
 // Set is an immutable collection of resources of one type, sorted by name, without duplicates.
 type Set struct {
-	list []*Resource
+	// chunks are the resources in their order. None is empty, and sets that With derives share the
+	// chunks that have not changed: a change of one endpoint would otherwise copy the whole list for
+	// each group of proxies.
+	chunks []chunk
+	length int
+	list   atomic.Pointer[[]*Resource] // all resources, once List has joined them; nil before
 	// sum is the sum of all members' hashes, so that a change of some members does not require the
 	// others.
 	sum     uint64
@@ -23,6 +30,16 @@ type Set struct {
 	origin weak.Pointer[Set]
 	step   Diff
 }
+
+// chunk is a part of a set, sorted by name. It is immutable.
+type chunk []*Resource
+
+// last returns the last name.
+func (c chunk) last() string { return c[len(c)-1].Name }
+
+// chunkSize is the length of the chunks that a list is divided into. A chunk that grows to twice as
+// much is divided again.
+const chunkSize = 64
 
 // NewSet returns a set of the resources, in any order; list is not changed. A duplicate name is a
 // bug of the generator: the first resource is kept, and the error names the last duplicate. The set
@@ -43,13 +60,31 @@ func NewSet(list []*Resource) (*Set, error) {
 	for _, r := range kept {
 		sum += Hash(r.Name, r.Version)
 	}
-	return sealed(kept, sum), err
+	kept = slices.Clip(kept)
+	s := sealed(appendChunks(nil, kept), sum)
+	s.list.Store(&kept)
+	return s, err
 }
 
-// sealed returns a set of a list that is sorted and without duplicates. sum is the sum of the
-// members' hashes.
-func sealed(list []*Resource, sum uint64) *Set {
-	return &Set{list: list, sum: sum, version: hex.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))}
+// sealed returns a set of chunks. sum is the sum of the members' hashes.
+func sealed(chunks []chunk, sum uint64) *Set {
+	s := &Set{chunks: chunks, sum: sum, version: hex.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))}
+	for _, c := range chunks {
+		s.length += len(c)
+	}
+	return s
+}
+
+// appendChunks appends a sorted list to chunks, divided into chunks that share its memory.
+func appendChunks(chunks []chunk, list []*Resource) []chunk {
+	for len(list) >= 2*chunkSize {
+		chunks = append(chunks, list[:chunkSize:chunkSize])
+		list = list[chunkSize:]
+	}
+	if len(list) > 0 {
+		chunks = append(chunks, list)
+	}
+	return chunks
 }
 
 // Hash returns a hash of a resource's name and version. The sum of such hashes identifies a set of
@@ -124,22 +159,54 @@ func (s *Set) withChanges(changes []*Resource) *Set {
 	if s != nil {
 		sum = s.sum
 	}
-	rest := s.List()
-	list := make([]*Resource, 0, len(rest)+len(changes))
+	old := s.allChunks()
+	if len(old) == 0 {
+		list, delta := chunk(nil).withChanges(changes)
+		return sealed(appendChunks(nil, list), sum+delta)
+	}
+	chunks := make([]chunk, 0, len(old)+1)
+	for i, c := range old {
+		n := countUntil(changes, c.last())
+		if i == len(old)-1 {
+			n = len(changes) // also those behind it
+		}
+		if n == 0 {
+			chunks = append(chunks, c)
+			continue
+		}
+		changed, delta := c.withChanges(changes[:n])
+		chunks, sum, changes = appendChunks(chunks, changed), sum+delta, changes[n:]
+	}
+	return sealed(chunks, sum)
+}
+
+// countUntil returns the number of resources of a sorted list whose names are not behind name.
+func countUntil(list []*Resource, name string) int {
+	at, found := search(list, name)
+	if found {
+		at++
+	}
+	return at
+}
+
+// withChanges returns a copy of the chunk with changes applied, as for Set.withChanges, and the
+// difference between the sums of both's hashes.
+func (c chunk) withChanges(changes []*Resource) (list []*Resource, delta uint64) {
+	list = make([]*Resource, 0, len(c)+len(changes))
 	for _, r := range changes {
-		at, found := search(rest, r.Name)
-		list = append(list, rest[:at]...)
+		at, found := search(c, r.Name)
+		list = append(list, c[:at]...)
 		if found {
-			sum -= Hash(rest[at].Name, rest[at].Version)
+			delta -= Hash(c[at].Name, c[at].Version)
 			at++
 		}
-		rest = rest[at:]
+		c = c[at:]
 		if r.TypeURL != "" {
 			list = append(list, r)
-			sum += Hash(r.Name, r.Version)
+			delta += Hash(r.Name, r.Version)
 		}
 	}
-	return sealed(append(list, rest...), sum)
+	return append(list, c...), delta
 }
 
 // search returns the position of a name in a sorted list. If the name is not found, it is the
@@ -156,16 +223,42 @@ func (s *Set) Len() int {
 	if s == nil {
 		return 0
 	}
-	return len(s.list)
+	return s.length
 }
 
-// List returns the resources sorted by name, or nil for a nil set. Callers must not modify the
-// list.
+// allChunks returns the chunks, nil for a nil set.
+func (s *Set) allChunks() []chunk {
+	if s == nil {
+		return nil
+	}
+	return s.chunks
+}
+
+// All returns an iterator over the resources, sorted by name. A nil set has none.
+func (s *Set) All() iter.Seq[*Resource] {
+	return func(yield func(*Resource) bool) {
+		for _, c := range s.allChunks() {
+			for _, r := range c {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// List returns the resources sorted by name, or nil for a nil set. Callers must not modify the list.
+// The first call for a set that With has derived joins its chunks, so All is cheaper.
 func (s *Set) List() []*Resource {
 	if s == nil {
 		return nil
 	}
-	return s.list
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	list := slices.AppendSeq(make([]*Resource, 0, s.length), s.All())
+	s.list.Store(&list)
+	return list
 }
 
 // Version returns the sum of the members' hashes in hexadecimal, which is the system version in
@@ -187,53 +280,35 @@ func (s *Set) Sum() uint64 {
 
 // Get returns the resource with a name, or nil. A nil set has none.
 func (s *Set) Get(name string) *Resource {
-	if s == nil {
+	c := s.Cursor()
+	return c.Find(name)
+}
+
+// Cursor finds resources of a set by ascending names.
+type Cursor struct{ chunks []chunk }
+
+// Cursor returns a Cursor at the beginning of the set. That of a nil set finds nothing.
+func (s *Set) Cursor() Cursor { return Cursor{s.allChunks()} }
+
+// Find returns the resource with a name, or nil. The name must not be before one that Find was called
+// with. Chunks before it are skipped by exponential search, so that close names are found quickly.
+func (c *Cursor) Find(name string) *Resource {
+	end := 1
+	for end < len(c.chunks) && c.chunks[end-1].last() < name {
+		end *= 2
+	}
+	begin := end / 2
+	skipped, _ := slices.BinarySearchFunc(
+		c.chunks[begin:min(end, len(c.chunks))],
+		name,
+		func(c chunk, n string) int { return cmp.Compare(c.last(), n) },
+	)
+	if c.chunks = c.chunks[begin+skipped:]; len(c.chunks) == 0 {
 		return nil
 	}
-	i, found := search(s.list, name)
+	at, found := search(c.chunks[0], name)
 	if !found {
 		return nil
 	}
-	return s.list[i]
-}
-
-// Diff is the difference between two sets.
-type Diff struct {
-	// Updated are resources that are new or have another version, sorted by name.
-	Updated []*Resource
-	// Removed are the names of deleted resources, sorted.
-	Removed []string
-}
-
-// Empty reports whether nothing differs.
-func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
-
-// Compare returns the difference from old to new, by names and versions, each list sorted by name.
-// A nil set is empty. New resources are updates, resources of equal version are not. The result may
-// be shared and must not be changed.
-func Compare(old, new *Set) Diff {
-	switch {
-	case old == new:
-		return Diff{}
-	case old != nil && new != nil && new.origin == weak.Make(old):
-		return new.step
-	}
-	var d Diff
-	a, b := old.List(), new.List()
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
-			d.Removed = append(d.Removed, a[0].Name)
-			a = a[1:]
-		case len(a) == 0 || b[0].Name < a[0].Name:
-			d.Updated = append(d.Updated, b[0])
-			b = b[1:]
-		default:
-			if a[0] != b[0] && a[0].Version != b[0].Version {
-				d.Updated = append(d.Updated, b[0])
-			}
-			a, b = a[1:], b[1:]
-		}
-	}
-	return d
+	return c.chunks[0][at]
 }

@@ -34,15 +34,23 @@ func TestSetWithoutAnythingHasTheVersionOfNone(t *testing.T) {
 	}
 }
 
-// What With returns is what NewSet returns of the same resources, whatever the way there.
+// TestWithEqualsANewSet checks that With returns the same set as NewSet for the same resources, after
+// any changes, for sets of one chunk and of many.
 func TestWithEqualsANewSet(t *testing.T) {
+	for _, size := range []int{20, 10 * chunkSize} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { checkWith(t, size) })
+	}
+}
+
+// checkWith makes random changes to a set of up to size resources.
+func checkWith(t *testing.T, size int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, want := (*Set)(nil), map[string]*Resource{}
-	for range 500 {
+	for range 10_000 / size {
 		var updated []*Resource
 		var removed []string
-		for _, i := range random.Perm(20)[:random.IntN(5)] {
-			name := fmt.Sprint("r", i)
+		for _, i := range random.Perm(size)[:random.IntN(size/4)] {
+			name := fmt.Sprintf("r%03d", i)
 			if random.IntN(3) == 0 {
 				removed = append(removed, name)
 				delete(want, name)
@@ -67,9 +75,53 @@ func TestWithEqualsANewSet(t *testing.T) {
 		if diff := cmp.Diff(fresh.List(), s.List(), cmpopts.EquateEmpty()); diff != "" || fresh.Version() != s.Version() {
 			t.Fatalf("version %s, want %s; list (-want +got):\n%s", s.Version(), fresh.Version(), diff)
 		}
+		checkLookups(t, s, want, size)
 		if before != nil && slices.Equal(before.List(), s.List()) != (before == s) {
 			t.Fatal("a set that did not change must stay the same one, and only such a one")
 		}
+	}
+}
+
+// checkLookups checks that Get, All and a Cursor find the wanted resources of a set, and no others.
+func checkLookups(t *testing.T, s *Set, want map[string]*Resource, size int) {
+	t.Helper()
+	cursor := s.Cursor()
+	for i := range size {
+		name := fmt.Sprintf("r%03d", i)
+		if got := s.Get(name); got != want[name] {
+			t.Fatalf("Get(%s) = %v, want %v", name, got, want[name])
+		}
+		if i%3 == 0 {
+			continue // skipped by the Cursor
+		}
+		if got := cursor.Find(name); got != want[name] {
+			t.Fatalf("the Cursor finds %v for %s, want %v", got, name, want[name])
+		}
+	}
+	if got := slices.Collect(s.All()); !slices.Equal(got, s.List()) || len(got) != s.Len() {
+		t.Fatalf("All has %d resources, List %d, Len is %d", len(got), len(s.List()), s.Len())
+	}
+}
+
+// TestWithSharesChunks checks that a set shares the chunks without changes with the one that it was
+// derived from, and that resources that are added one by one do not end up in chunks of their own.
+func TestWithSharesChunks(t *testing.T) {
+	var s *Set
+	for i := range 20 * chunkSize {
+		s = s.With([]*Resource{named(fmt.Sprintf("r%05d", i), 1)}, nil)
+	}
+	if len(s.chunks) > 20 {
+		t.Errorf("%d resources are in %d chunks of %d", s.Len(), len(s.chunks), chunkSize)
+	}
+	next := s.With([]*Resource{named("r00100", 2)}, nil)
+	shared := 0
+	for i, c := range next.chunks {
+		if &c[0] == &s.chunks[i][0] {
+			shared++
+		}
+	}
+	if shared != len(s.chunks)-1 {
+		t.Errorf("%d of %d chunks are shared, want all but one", shared, len(s.chunks))
 	}
 }
 

@@ -47,7 +47,7 @@ func (w Watch) Resources() []*resource.Resource {
 		case w.Wildcard && w.Excludes == nil:
 			list = append(list, group.Set().List()...)
 		case w.Wildcard:
-			for _, r := range group.Set().List() {
+			for r := range group.Set().All() {
 				if w.Covers(r.Name) {
 					list = append(list, r)
 				}
@@ -172,7 +172,7 @@ func (x Reports) Sharing() Sharing {
 	var sum Sharing
 	seen := map[*resource.Resource]bool{}
 	for group, n := range clients {
-		for _, r := range group.Set().List() {
+		for r := range group.Set().All() {
 			size := int64(len(r.Body))
 			sum.Total += size * int64(n)
 			if n > 0 && !seen[r] {

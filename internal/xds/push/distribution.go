@@ -61,7 +61,7 @@ type generatedFrom map[config.Key][]*resource.Resource
 // entry.
 func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generatedFrom {
 	found := generatedFrom{}
-	for _, r := range set.List() {
+	for r := range set.All() {
 		for _, k := range r.From {
 			if _, asked := objects[k]; asked {
 				found[k] = append(found[k], r)

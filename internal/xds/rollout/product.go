@@ -142,7 +142,7 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 		}
 	}
 	set, names := next.set.With(updated, removed), stream.MergeNames(asked, t.names)
-	if next.group == nil || set != next.set || !slices.Equal(names, before) {
+	if next.group == nil || set != next.set || !stream.EqualNames(names, before) {
 		next.set, next.changed, next.group = set, updated, stream.NewNamedResourceGroup(set, names)
 	}
 	return len(again)

@@ -217,7 +217,7 @@ func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 		return false
 	}
 	for _, group := range m.resources.lists[s.at].groups {
-		for _, r := range group.set.List() {
+		for r := range group.set.All() {
 			if s.coversName(r.Name) && d.still(r.Name, r) {
 				return true
 			}

@@ -97,7 +97,7 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 	}
 	for _, group := range groups {
 		if s.fetched == nil && s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
-			d.addPayload(group.full)
+			d.addPayload(group.fullPayload())
 			continue
 		}
 		found += s.addGroup(group, d)
@@ -117,7 +117,7 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 // d.fresh.
 func (s *subscription) addGroup(group *ResourceGroup, d *draft) (found int) {
 	var list []*resource.Resource
-	for _, r := range group.set.List() {
+	for r := range group.set.All() {
 		if !s.coversName(r.Name) {
 			continue
 		}

@@ -104,7 +104,7 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 		}
 		if h.reported != nil {
 			for _, set := range h.reported.sets {
-				for _, r := range set.List() {
+				for r := range set.All() {
 					if !h.dropped[r.Name] && !yield(r.Name, r.Version) {
 						return
 					}

@@ -347,7 +347,7 @@ func (m *model) checkNoDelay() {
 
 func (m *model) compare(at int) {
 	for _, group := range m.mesh.resources.lists[at].groups {
-		for _, r := range group.set.List() {
+		for r := range group.set.All() {
 			if !pushOrder[at].Wildcard && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
 				continue
 			}

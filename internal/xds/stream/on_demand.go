@@ -58,7 +58,7 @@ func (w *ResourceSnapshot) pinnedNames() []string {
 				continue
 			}
 			for _, group := range list.groups {
-				for _, r := range group.set.List() {
+				for r := range group.set.All() {
 					p.names = append(p.names, p.by(r)...)
 				}
 			}

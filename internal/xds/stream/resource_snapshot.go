@@ -125,17 +125,17 @@ func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name stri
 	if len(names) == 0 {
 		return
 	}
-	sets := w.lists[at].sets.sets
-	rest := make([][]*resource.Resource, 0, len(sets))
-	for _, set := range sets {
+	var room [8]resource.Cursor
+	cursors := room[:0]
+	for _, set := range w.lists[at].sets.sets {
 		if set.Len() > 0 {
-			rest = append(rest, set.List())
+			cursors = append(cursors, set.Cursor())
 		}
 	}
 	for _, n := range names {
 		var r *resource.Resource
-		for i := 0; i < len(rest) && r == nil; i++ {
-			r, rest[i] = cutNamed(rest[i], n)
+		for i := 0; i < len(cursors) && r == nil; i++ {
+			r = cursors[i].Find(n)
 		}
 		f(n, r)
 	}
@@ -147,18 +147,6 @@ func (w *ResourceSnapshot) hasAll(at int, names []string) bool {
 	all := true
 	w.forEachNamed(at, names, func(_ string, r *resource.Resource) { all = all && r != nil })
 	return all
-}
-
-// cutNamed returns the resource of that name in a list that is sorted by name, or nil, and the rest
-// of the list behind the name.
-func cutNamed(list []*resource.Resource, name string) (r *resource.Resource, rest []*resource.Resource) {
-	if len(list) > 0 && list[0].Name != name {
-		list = list[countPreceding(list, name):]
-	}
-	if len(list) == 0 || list[0].Name != name {
-		return nil, list
-	}
-	return list[0], list[1:]
 }
 
 // countPreceding returns the number of resources that sort before name, in a list that is sorted by

@@ -127,7 +127,7 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	full := &draft{before: d.before}
 	for _, group := range m.resources.lists[s.at].groups {
 		if s.wildcard {
-			full.addPayload(s.clientVersions(group.full))
+			full.addPayload(s.clientVersions(group.fullPayload()))
 		} else {
 			full.addPayload(s.clientVersions(group.selectNames(s.names)))
 		}
