@@ -24,36 +24,48 @@ func Compare(old, new *Set) Diff {
 		return new.step
 	}
 	var d Diff
-	a, b := unshared(old, new), unshared(new, old)
-	for len(a) > 0 || len(b) > 0 {
+	a, b := position{chunks: old.allChunks()}, position{chunks: new.allChunks()}
+	for skipShared(&a, &b); !a.atEnd() || !b.atEnd(); skipShared(&a, &b) {
 		switch {
-		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
-			d.Removed = append(d.Removed, a[0].Name)
-			a = a[1:]
-		case len(a) == 0 || b[0].Name < a[0].Name:
-			d.Updated = append(d.Updated, b[0])
-			b = b[1:]
+		case b.atEnd() || !a.atEnd() && a.resource().Name < b.resource().Name:
+			d.Removed = append(d.Removed, a.resource().Name)
+			a.advance()
+		case a.atEnd() || b.resource().Name < a.resource().Name:
+			d.Updated = append(d.Updated, b.resource())
+			b.advance()
 		default:
-			if a[0] != b[0] && a[0].Version != b[0].Version {
-				d.Updated = append(d.Updated, b[0])
+			if r := b.resource(); r != a.resource() && r.Version != a.resource().Version {
+				d.Updated = append(d.Updated, r)
 			}
-			a, b = a[1:], b[1:]
+			a.advance()
+			b.advance()
 		}
 	}
 	return d
 }
 
-// unshared returns the resources of the chunks of s that other does not have, sorted by name.
-func unshared(s, other *Set) []*Resource {
-	shared := map[**Resource]bool{} // by the address of the first resource
-	for _, c := range other.allChunks() {
-		shared[&c[0]] = true
+// position is a place in the chunks of a set.
+type position struct {
+	chunks []chunk // from the one of the present resource on
+	at     int     // its index in the first of them
+}
+
+// atEnd reports whether there is no resource left.
+func (p *position) atEnd() bool { return len(p.chunks) == 0 }
+
+// resource returns the present resource. The position must not be at the end.
+func (p *position) resource() *Resource { return p.chunks[0][p.at] }
+
+// advance moves to the next resource.
+func (p *position) advance() {
+	if p.at++; p.at == len(p.chunks[0]) {
+		p.chunks, p.at = p.chunks[1:], 0
 	}
-	var list []*Resource
-	for _, c := range s.allChunks() {
-		if !shared[&c[0]] {
-			list = append(list, c...)
-		}
+}
+
+// skipShared moves both positions behind the chunks that begin at them and that both sets share.
+func skipShared(a, b *position) {
+	for a.at == 0 && b.at == 0 && !a.atEnd() && !b.atEnd() && &a.chunks[0][0] == &b.chunks[0][0] {
+		a.chunks, b.chunks = a.chunks[1:], b.chunks[1:]
 	}
-	return list
 }
