@@ -2,8 +2,8 @@ package memory
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
+	runtimemetrics "runtime/metrics"
 )
 
 const (
@@ -17,9 +17,9 @@ const (
 // relaxUntil lets garbage be collected half as often until started is closed or the context ends. A
 // process that starts reads all its objects, of which most stay: the collector goes through them
 // again and again and frees little. The heap is up to half larger meanwhile, and a memory limit
-// (GOMEMLIMIT) is respected. If GOGC is set in the environment, relaxUntil does nothing.
+// (GOMEMLIMIT) is respected. If GOGC is not Go's default, relaxUntil does nothing.
 func relaxUntil(ctx context.Context, started <-chan struct{}) {
-	if os.Getenv("GOGC") != "" {
+	if gcPercent() != defaultPercent {
 		return
 	}
 	debug.SetGCPercent(startPercent)
@@ -28,4 +28,11 @@ func relaxUntil(ctx context.Context, started <-chan struct{}) {
 	case <-started:
 	case <-ctx.Done():
 	}
+}
+
+// gcPercent returns the present value of GOGC.
+func gcPercent() uint64 {
+	sample := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
+	runtimemetrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
