@@ -183,6 +183,9 @@ func (h *harness) wait(d time.Duration) {
 func (h *harness) step(events ...rollout.Event) {
 	for {
 		actions := slices.Clone(h.r.Step(h.now, events...))
+		if err := h.r.CheckIndex(); err != nil {
+			h.t.Fatal(err)
+		}
 		events = nil
 		var lines []string
 		for _, a := range actions {

@@ -91,8 +91,7 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 	if next.group != pr.group {
 		r.barrier.awaitServersOf(pr)
 	}
-	pr.Product = next
-	r.setFailed(pr, false)
+	pr.Product, pr.failed = next, false
 }
 
 // offerVersions reports the versions of a set to the producer's quarantine. That ends the

@@ -17,7 +17,6 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 		pr = &producer{gen: gen, producerKey: key, classes: map[*class]struct{}{}}
 		pr.pending.delta.All = true // runs when its class has a client
 		r.producers[key] = pr
-		r.setFailed(pr, false)
 	}
 	return pr
 }
@@ -34,6 +33,7 @@ func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	}
 	if !pr.busy {
 		pr.busy = true
+		r.indexProducer(pr)
 		r.queue = append(r.queue, pr)
 	}
 }
@@ -79,6 +79,7 @@ func (r *Rollout) dispatchJobs() {
 // server-first barrier and schedules the composition of the classes that use the producer.
 func (r *Rollout) finishTask(pr *producer) {
 	pr.busy = false
+	r.indexProducer(pr)
 	r.turn.finished = append(r.turn.finished, pr)
 	r.barrier.finishGenerating(pr)
 	r.composeLater(pr)
@@ -99,7 +100,7 @@ func (r *Rollout) finishOrRequeue(pr *producer) {
 func (r *Rollout) failJob(j *Job) {
 	r.running--
 	pr := j.producer
-	r.setFailed(pr, true)
+	pr.failed = true
 	pr.pending.delta.All = true
 	pr.pending.names = stream.MergeNames(pr.pending.names, j.task.names)
 	r.finishOrRequeue(pr)

@@ -28,7 +28,7 @@ type Rollout struct {
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
 	// everyChange are the producers that each change must reach, even one that alters only EDS: those
-	// of endpoints, and those whose generators have failed.
+	// of endpoints, and those that are busy or whose generators have failed. See indexProducer.
 	everyChange map[*producer]struct{}
 	clients     map[*Client]struct{}
 	addresses   map[netip.Addr]map[*Client]struct{}
@@ -148,11 +148,10 @@ func (r *Rollout) isConnected(c *Client) bool {
 	return connected
 }
 
-// setFailed sets whether the producer's generator has failed, and adds it to r.everyChange or removes
-// it.
-func (r *Rollout) setFailed(pr *producer, failed bool) {
-	pr.failed = failed
-	if failed || pr.gen.TypeURL == api.EndpointType {
+// indexProducer adds a producer to r.everyChange or removes it, after its fields busy or failed were
+// set. A producer that no class needs any more is removed.
+func (r *Rollout) indexProducer(pr *producer) {
+	if len(pr.classes) > 0 && (pr.busy || pr.failed || pr.gen.TypeURL == api.EndpointType) {
 		r.everyChange[pr] = struct{}{}
 	} else {
 		delete(r.everyChange, pr)
