@@ -1,6 +1,7 @@
 package skew
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,11 +31,7 @@ func TestVersions(t *testing.T) {
 				t.Errorf("the server does not see the client's identity: %q", got)
 			}
 			for _, kind := range []echo.Kind{echo.HTTP, echo.HTTP2, echo.GRPC, echo.TCP} {
-				c := echo.NewCaller(kind, w.dial, "server.mesh", ports())
-				if _, err := c.Call(t.Context(), "one"); err != nil {
-					t.Errorf("%s: %v", kind, err)
-				}
-				c.Close()
+				w.awaitCall(t, kind)
 			}
 			w.writeConfig(t, "policy", `
 apiVersion: security.istio.io/v1
@@ -55,6 +52,21 @@ spec: {action: DENY, rules: [{to: [{operation: {paths: [/closed], ports: ["8090"
 			w.drain(t)
 		})
 	}
+}
+
+// awaitCall waits until the servers answer a call of this kind. Each port has a listener of its own in
+// the client's Envoy, which becomes active on its own: until then the call goes to an address that no
+// host has.
+func (w *world) awaitCall(t *testing.T, kind echo.Kind) {
+	t.Helper()
+	serving.Eventually(t, effectTime, fmt.Sprintf("a call by %s is answered", kind), func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), effectTime/4)
+		defer cancel()
+		c := echo.NewCaller(kind, w.dial, "server.mesh", ports())
+		defer c.Close()
+		_, err := c.Call(ctx, "one")
+		return err
+	})
 }
 
 // isVersion checks that a pod runs the Envoy that the test is about.
