@@ -27,8 +27,8 @@ type Rollout struct {
 
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
-	// everyChange are the producers that each change must reach, even one that alters only EDS: those
-	// of endpoints, and those that are busy or whose generators have failed. See indexProducer.
+	// everyChange are the producers that each change must reach, even one that alters only EDS: the
+	// producers of endpoints, busy ones, and ones whose generators have failed. See indexProducer.
 	everyChange map[*producer]struct{}
 	clients     map[*Client]struct{}
 	addresses   map[netip.Addr]map[*Client]struct{}
