@@ -161,7 +161,8 @@ func (r *Rollout) composeAllResources() {
 // ResourceSnapshot. If the barrier holds back a group during a turn, heldTurn of the class is set
 // to the turn. An offer without held groups clears it.
 func (r *Rollout) composeResources(cl *class) {
-	groups, held := r.scratch[:0], false
+	var room [32]*stream.ResourceGroup
+	groups, held := room[:0], false
 	for _, pr := range cl.producers {
 		group, ready := r.barrier.groupToServe(pr)
 		if !ready {
@@ -170,7 +171,6 @@ func (r *Rollout) composeResources(cl *class) {
 		groups = append(groups, group)
 		held = held || group != pr.group
 	}
-	r.scratch = groups
 	if !r.barrier.retainEndpoints(cl, groups) {
 		return
 	}

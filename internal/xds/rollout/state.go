@@ -8,7 +8,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
-	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Rollout is the state of bringing configuration to all connected proxies. It must be made with
@@ -27,8 +26,9 @@ type Rollout struct {
 
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
-	// everyChange are the producers that each change must reach, even one that alters only EDS: the
-	// producers of endpoints, busy ones, and ones whose generators have failed. See indexProducer.
+	// everyChange contains the producers to which beginTurn passes every change, including a change
+	// that alters only EDS. These are all producers of endpoints, and other producers while they are
+	// busy or failed. See indexProducer.
 	everyChange map[*producer]struct{}
 	clients     map[*Client]struct{}
 	addresses   map[netip.Addr]map[*Client]struct{}
@@ -56,7 +56,6 @@ type Rollout struct {
 	recount bool
 	sweepAt time.Time
 	actions []Action
-	scratch []*stream.ResourceGroup // of composeResources
 }
 
 // Options are the parts and settings of a Rollout.
