@@ -20,7 +20,7 @@ type Set struct {
 	// each group of proxies.
 	chunks []chunk
 	length int
-	list   atomic.Pointer[[]*Resource] // all resources, once List has joined them; nil before
+	list   atomic.Pointer[[]*Resource] // the result of List; nil before the first call
 	// sum is the sum of all members' hashes, so that a change of some members does not require the
 	// others.
 	sum     uint64
@@ -166,9 +166,9 @@ func (s *Set) withChanges(changes []*Resource) *Set {
 	}
 	chunks := make([]chunk, 0, len(old)+1)
 	for i, c := range old {
-		n := countUntil(changes, c.last())
-		if i == len(old)-1 {
-			n = len(changes) // also those behind it
+		n := len(changes) // the last chunk also takes what sorts after it
+		if i < len(old)-1 {
+			n = countUntil(changes, c.last())
 		}
 		if n == 0 {
 			chunks = append(chunks, c)
@@ -180,7 +180,7 @@ func (s *Set) withChanges(changes []*Resource) *Set {
 	return sealed(chunks, sum)
 }
 
-// countUntil returns the number of resources of a sorted list whose names are not behind name.
+// countUntil returns the number of resources of a sorted list up to name, which is included.
 func countUntil(list []*Resource, name string) int {
 	at, found := search(list, name)
 	if found {
@@ -290,8 +290,8 @@ type Cursor struct{ chunks []chunk }
 // Cursor returns a Cursor at the beginning of the set. That of a nil set finds nothing.
 func (s *Set) Cursor() Cursor { return Cursor{s.allChunks()} }
 
-// Find returns the resource with a name, or nil. The name must not be before one that Find was called
-// with. Chunks before it are skipped by exponential search, so that close names are found quickly.
+// Find returns the resource with a name, or nil. Names must be passed in ascending order. Find skips
+// the chunks before the name by exponential search, which is fast for close names.
 func (c *Cursor) Find(name string) *Resource {
 	end := 1
 	for end < len(c.chunks) && c.chunks[end-1].last() < name {

@@ -103,8 +103,8 @@ func checkLookups(t *testing.T, s *Set, want map[string]*Resource, size int) {
 	}
 }
 
-// TestWithSharesChunks checks that a set shares the chunks without changes with the one that it was
-// derived from, and that resources that are added one by one do not end up in chunks of their own.
+// TestWithSharesChunks checks that With copies only the chunks that it changes, and that resources
+// that are added one by one share chunks.
 func TestWithSharesChunks(t *testing.T) {
 	var s *Set
 	for i := range 20 * chunkSize {
