@@ -14,7 +14,7 @@ import (
 // NodeMetadataOf returns the metadata of a node. An invalid value leaves its own field empty, and
 // the names of the invalid fields are returned, sorted. Null values are ignored. As in
 // encoding/json, a name may differ from its field's in case; of several names of one field the last
-// in alphabetical order applies. The result shares no memory with s but strings.
+// in alphabetical order applies. The result shares strings with s, and no other memory.
 func NodeMetadataOf(s *structpb.Struct) (NodeMetadata, []string) {
 	var d metadataDecoder
 	for _, name := range slices.Sorted(maps.Keys(s.GetFields())) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
@@ -16,12 +15,12 @@ import (
 // an error if the ID, the namespace or an address is missing or invalid, or a name is too long or not
 // printable. The proxy's addresses are the one in the ID, then INSTANCE_IPS without duplicates.
 // NAMESPACE in the metadata overrides the namespace of the ID, and aliases replace the cluster ID.
-// The result references no memory of the node.
+// The result shares strings with the node, and no other memory.
 func (s *Server) parseNode(node *corev3.Node, extensions []string) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("node.id is missing in the first request")
 	}
-	p, err := mesh.ParseNodeID(strings.Clone(node.Id))
+	p, err := mesh.ParseNodeID(node.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func (s *Server) parseNode(node *corev3.Node, extensions []string) (*mesh.Proxy,
 		return nil, fmt.Errorf("node %q: neither the ID (name.namespace) nor NAMESPACE in the metadata has the namespace",
 			node.Id)
 	}
-	p.Cluster = strings.Clone(node.Cluster)
+	p.Cluster = node.Cluster
 	p.ClusterID = mesh.ClusterID(p.Metadata.ClusterID)
 	if is, ok := s.aliases[p.ClusterID]; ok {
 		p.ClusterID = is
@@ -50,11 +49,7 @@ func (s *Server) parseNode(node *corev3.Node, extensions []string) (*mesh.Proxy,
 	p.Network = mesh.Network(p.Metadata.Network)
 	p.Labels = p.Metadata.Labels
 	if l := node.Locality; l != nil {
-		p.Locality = mesh.Locality{
-			Region:  strings.Clone(l.Region),
-			Zone:    strings.Clone(l.Zone),
-			SubZone: strings.Clone(l.SubZone),
-		}
+		p.Locality = mesh.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone}
 	}
 	if v := node.GetUserAgentBuildVersion().GetVersion(); v != nil {
 		p.EnvoyVersion = mesh.EnvoyVersion{Major: v.GetMajorNumber(), Minor: v.GetMinorNumber(), Patch: v.GetPatch()}
