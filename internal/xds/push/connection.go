@@ -45,7 +45,7 @@ func (w Watch) Resources() []*resource.Resource {
 	for _, group := range w.Groups {
 		switch {
 		case w.Wildcard && w.Excludes == nil:
-			list = append(list, group.Set().List()...)
+			list = slices.AppendSeq(list, group.Set().All())
 		case w.Wildcard:
 			for r := range group.Set().All() {
 				if w.Covers(r.Name) {
