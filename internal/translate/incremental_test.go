@@ -26,7 +26,7 @@ extensionProviders:
 - {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
 `
 
-// differentProxies are sidecars, gRPC applications and gateways of which each has other resources.
+// differentProxies are sidecars, gRPC applications and gateways whose resources differ.
 var differentProxies = []string{
 	"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, selfDiscovery: true}",
 	"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, idleTimeout: 300s, httpProxyPort: '15007', proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",

@@ -14,10 +14,10 @@ const (
 	startPercent = 200
 )
 
-// relaxUntil lets garbage be collected half as often until started is closed or the context ends. A
-// process that starts reads all its objects, of which most stay: the collector goes through them
-// again and again and frees little. The heap is up to half larger meanwhile, and a memory limit
-// (GOMEMLIMIT) is respected. If GOGC is not Go's default, relaxUntil does nothing.
+// relaxUntil halves the frequency of garbage collections until started is closed or the context ends,
+// by setting GOGC to startPercent. During the start most allocated objects stay in use, so a
+// collection frees little. Meanwhile the heap may be half larger than usual, within GOMEMLIMIT. If
+// GOGC is not Go's default, relaxUntil does nothing.
 func relaxUntil(ctx context.Context, started <-chan struct{}) {
 	if gcPercent() != defaultPercent {
 		return

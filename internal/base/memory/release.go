@@ -17,8 +17,9 @@ const (
 	slack = 32 << 20
 )
 
-// Run adjusts the garbage collector until the context ends: it collects less often until started is
-// closed (relaxUntil), then memory is released after bursts, of which the start may be one.
+// Run adjusts the garbage collector until the context ends. Until started is closed, garbage is
+// collected less often (relaxUntil). Then memory is released after each burst; the start counts as
+// the first one.
 func Run(ctx context.Context, started <-chan struct{}) {
 	baseline := footprint()
 	relaxUntil(ctx, started)
