@@ -2,7 +2,6 @@ package contenthash
 
 import (
 	"encoding/binary"
-	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -37,34 +36,35 @@ func (b *Buffer) Texts(list []string) {
 	}
 }
 
-// Map appends the number of entries of m, and the entries sorted by key. A nil map is encoded like
-// an empty one.
+// Map appends the number of entries of m, and the sum of a hash of each entry. So the order in which
+// Go iterates over m has no effect, and its keys need not be sorted. A nil map is encoded like an
+// empty one.
 func (b *Buffer) Map(m map[string]string) {
-	b.Uint32(uint32(len(m)))
-	for _, k := range sortedKeys(m) {
-		b.Text(k)
-		b.Text(m[k])
+	var sum uint64
+	for k, v := range m {
+		sum += hashEntry(k, xxhash.Sum64String(v))
 	}
+	b.Uint32(uint32(len(m)))
+	b.Uint64(sum)
 }
 
-// Uint32s appends the number of entries of m, and the entries sorted by key. A nil map is encoded
-// like an empty one.
+// Uint32s appends the number of entries of m, and the sum of a hash of each entry, as Map does. A
+// nil map is encoded like an empty one.
 func (b *Buffer) Uint32s(m map[string]uint32) {
-	b.Uint32(uint32(len(m)))
-	for _, k := range sortedKeys(m) {
-		b.Text(k)
-		b.Uint32(m[k])
+	var sum uint64
+	for k, v := range m {
+		sum += hashEntry(k, uint64(v))
 	}
+	b.Uint32(uint32(len(m)))
+	b.Uint64(sum)
 }
 
-// sortedKeys returns the keys of m in ascending order. Unlike slices.Sorted it allocates once.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+// hashEntry returns the hash of an entry of a map. value is the entry's value, or the hash of that.
+func hashEntry(key string, value uint64) uint64 {
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:8], xxhash.Sum64String(key))
+	binary.LittleEndian.PutUint64(both[8:], value)
+	return xxhash.Sum64(both[:])
 }
 
 // Bools appends at most eight booleans as one byte, the first in its lowest bit. Further ones are
