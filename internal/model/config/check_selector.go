@@ -16,8 +16,8 @@ func labelFault(key, value string) string {
 	if !hasPrefix {
 		prefix, name = "", key
 	}
-	if isPlain(name) && (!hasPrefix || isPlain(prefix)) && (value == "" || isPlain(value)) {
-		return ""
+	if isLabelText(name) && (!hasPrefix || isPlain(prefix)) && (value == "" || isLabelText(value)) {
+		return "" // without the regular expressions of Kubernetes' validation
 	}
 	if reasons := validation.IsQualifiedName(key); len(reasons) > 0 {
 		return fmt.Sprintf("%q is not a label key: %s", key, withoutExample(reasons[0]))
@@ -28,10 +28,25 @@ func labelFault(key, value string) string {
 	return ""
 }
 
+// isLabelText reports whether a text is a valid label key without a prefix, or a label value that is
+// not empty: 1 to 63 letters, digits, hyphens, dots and underscores, with a letter or digit at both
+// ends.
+func isLabelText(text string) bool {
+	if text == "" || len(text) > 63 || !isAlphanumeric(text[0]) || !isAlphanumeric(text[len(text)-1]) {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; !isAlphanumeric(c) && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
 // isPlain reports whether a text consists of 1 to 63 lower-case letters, digits, hyphens and dots,
 // with a letter or digit at both ends. A dot must stand between two letters or digits. Such a text
-// is a valid label key, its prefix, label value, and name of an object. Nearly all texts pass,
-// without the regular expressions of Kubernetes' validation.
+// is a valid prefix of a label key and name of an object. Nearly all texts pass, without the regular
+// expressions of Kubernetes' validation.
 func isPlain(text string) bool {
 	if text == "" || len(text) > 63 {
 		return false

@@ -46,10 +46,33 @@ func TestPlainTextsAreValid(t *testing.T) {
 	}
 }
 
+// TestLabelTexts compares isLabelText with Kubernetes' validation of label keys and values, for texts
+// of few different characters.
+func TestLabelTexts(t *testing.T) {
+	t.Parallel()
+	const characters = "ab09-.-._A/é"
+	for range 200_000 {
+		text := make([]byte, 1+rand.IntN(8))
+		for i := range text {
+			text[i] = characters[rand.IntN(len(characters))]
+		}
+		if rand.IntN(20) == 0 {
+			text = append(text, strings.Repeat("x", 55+rand.IntN(12))...)
+		}
+		s := string(text)
+		if got, want := isLabelText(s), len(validation.IsValidLabelValue(s)) == 0; got != want {
+			t.Fatalf("%q is a label value: %t, want %t", s, got, want)
+		}
+		if isLabelText(s) && len(validation.IsQualifiedName(s)) > 0 {
+			t.Fatalf("%q is accepted, and no valid label key", s)
+		}
+	}
+}
+
 func BenchmarkLabelFault(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
-		if labelFault("app.kubernetes.io/part-of", "bookinfo") != "" {
+		if labelFault("security.istio.io/tlsMode", "istio") != "" {
 			b.Fatal("refused")
 		}
 	}

@@ -80,11 +80,8 @@ type Config struct {
 // spec or metadata cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
-	body, err := encodeCanonically(spec)
-	if err != nil {
-		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
-	}
 	var rare []byte
+	var err error
 	if meta.Status != nil || meta.Extension != nil {
 		if rare, err = json.Marshal([]any{meta.Status, meta.Extension}); err != nil {
 			return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
@@ -101,8 +98,11 @@ func New(meta Meta, spec any) (*Config, error) {
 		if rare != nil {
 			b.Bytes(rare)
 		}
-		*b = append(*b, body...) // last, so it needs no length
+		*b, err = appendCanonically(*b, spec) // last, so it needs no length
 	})
+	if err != nil {
+		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
+	}
 	return c, nil
 }
 
@@ -137,16 +137,30 @@ func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]strin
 	}
 }
 
-// encodeCanonically encodes a spec. Equal specs have equal encodings within one process. Protobuf
-// and Kubernetes messages are encoded in binary, all other specs as JSON.
-func encodeCanonically(spec any) ([]byte, error) {
+// kubernetesMessage is a message of the Kubernetes API. Map keys are sorted in its encoding.
+type kubernetesMessage interface {
+	Size() int
+	MarshalToSizedBuffer(data []byte) (int, error)
+}
+
+// appendCanonically appends the encoding of a spec to b and returns the result. Equal specs have
+// equal encodings within one process. Protobuf and Kubernetes messages are encoded in binary, all
+// other specs as JSON. After an error it returns b itself.
+func appendCanonically(b []byte, spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:
-		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	case interface{ Marshal() ([]byte, error) }: // Kubernetes: sorts map keys, like JSON
-		return m.Marshal()
+		return proto.MarshalOptions{Deterministic: true}.MarshalAppend(b, m)
+	case kubernetesMessage:
+		size := m.Size()
+		end := len(b) + size
+		out := slices.Grow(b, size)[:end]
+		if _, err := m.MarshalToSizedBuffer(out[len(b):]); err != nil {
+			return b, err
+		}
+		return out, nil
 	default:
-		return json.Marshal(spec)
+		text, err := json.Marshal(spec)
+		return append(b, text...), err
 	}
 }
 

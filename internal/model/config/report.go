@@ -87,19 +87,33 @@ func (r *report) checkMeta() {
 			r.errorf(at.Child("namespace"), "%q: %s", c.Namespace, withoutExample(reason))
 		}
 	}
-	for _, key := range sortedKeys(c.Labels) {
-		// The object is usable nevertheless, because few selectors use its labels.
-		if reason := labelFault(key, c.Labels[key]); reason != "" {
-			r.warnf(at.Child("labels").Key(key), "%s", reason)
-		}
-	}
-	for _, key := range sortedKeys(c.Annotations) {
+	// An object with such labels is usable nevertheless, because few selectors use them.
+	r.warnAboutEntries(at.Child("labels"), c.Labels, labelFault)
+	r.warnAboutEntries(at.Child("annotations"), c.Annotations, func(key, _ string) string {
 		if !strings.Contains(key, "istio.io/") {
-			continue // most annotations of most objects
+			return "" // most annotations of most objects
 		}
 		if a, ok := retired.AnnotationOf(key); ok {
-			r.warnf(at.Child("annotations").Key(key), "%s", a.Reason())
+			return a.Reason()
 		}
+		return ""
+	})
+}
+
+// warnAboutEntries adds a Warning for each entry of a map at which fault returns a reason, sorted by
+// key.
+func (r *report) warnAboutEntries(at path, entries map[string]string, fault func(key, value string) string) {
+	var reasons map[string]string // by key
+	for key, value := range entries {
+		if reason := fault(key, value); reason != "" {
+			if reasons == nil {
+				reasons = map[string]string{}
+			}
+			reasons[key] = reason
+		}
+	}
+	for _, key := range sortedKeys(reasons) {
+		r.warnf(at.Key(key), "%s", reasons[key])
 	}
 }
 

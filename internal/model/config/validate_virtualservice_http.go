@@ -212,7 +212,7 @@ func (r *report) warnUnreachableHTTP(at path, routes []*networking.HTTPRoute) {
 // keys match the same requests.
 func matchKey(match *networking.HTTPMatchRequest) string {
 	named, prefix := match.GetName(), match.GetStatPrefix()
-	body, err := encodeCanonically(match)
+	body, err := appendCanonically(nil, match)
 	if err != nil { // unreachable: the match was decoded from JSON
 		return fmt.Sprintf("%p", match)
 	}
