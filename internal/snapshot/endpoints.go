@@ -17,8 +17,6 @@ type EndpointSet struct {
 	Networked bool
 	// Confined reports whether at least one endpoint is limited to callers of its own cluster.
 	Confined bool
-	// Hash is the content hash.
-	Hash uint64
 }
 
 // TLSPorts returns the names of the service ports, sorted, at which callers that choose the address
@@ -91,14 +89,7 @@ func (e *edit) joinEndpoints() {
 	for k := range e.dirtyEndpoints {
 		old := e.endpoints.Get(k)
 		joined := e.mergedEndpoints(k)
-		oldHash, newHash := uint64(0), uint64(0)
-		if old != nil {
-			oldHash = old.Hash
-		}
-		if joined != nil {
-			newHash = joined.Hash
-		}
-		if oldHash == newHash {
+		if haveSameEndpoints(old, joined) {
 			continue
 		}
 		if joined == nil {
@@ -116,6 +107,14 @@ func (e *edit) joinEndpoints() {
 			add(&e.delta.Services, k)
 		}
 	}
+}
+
+// haveSameEndpoints reports whether the endpoints in two sets are equal, or both sets are nil.
+func haveSameEndpoints(a, b *EndpointSet) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return slices.EqualFunc(a.Endpoints, b.Endpoints, (*mesh.Endpoint).Equal)
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
@@ -158,7 +157,6 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 		Endpoints: all,
 		Networked: networked,
 		Confined:  confined,
-		Hash:      mesh.HashEndpoints(all),
 	}
 }
 

@@ -38,8 +38,8 @@ func appendKey(b *contenthash.Buffer, k config.Key) {
 	b.Text(k.Name)
 }
 
-// appendTo appends all fields of e to b. Labels are sorted by key, the other addresses keep their
-// order.
+// appendTo appends all fields of e to b. The other addresses keep their order. Equal compares the
+// same fields.
 func (e *Endpoint) appendTo(b *contenthash.Buffer) {
 	for _, s := range [...]string{
 		e.Address, e.ServicePort, e.Account, e.Workload, e.Owner, e.Namespace, e.Hostname, e.Node,

@@ -2,6 +2,8 @@ package mesh
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -76,6 +78,16 @@ type Endpoint struct {
 
 // HostPort returns "address:port", for sorting and messages. An IPv6 address has no brackets in it.
 func (e *Endpoint) HostPort() string { return e.Address + ":" + strconv.FormatUint(uint64(e.Port), 10) }
+
+// Equal reports whether all fields of e and o are equal. An empty list or map is equal to nil.
+func (e *Endpoint) Equal(o *Endpoint) bool {
+	return e == o || e.Address == o.Address && e.Port == o.Port && e.ServicePort == o.ServicePort &&
+		e.Account == o.Account && e.Workload == o.Workload && e.Owner == o.Owner && e.Namespace == o.Namespace &&
+		e.Hostname == o.Hostname && e.Node == o.Node && e.Locality == o.Locality && e.Network == o.Network &&
+		e.Cluster == o.Cluster && e.Weight == o.Weight && e.Health == o.Health && e.Confined == o.Confined &&
+		e.TLS == o.TLS && e.TLSDisabled == o.TLSDisabled &&
+		slices.Equal(e.MoreAddresses, o.MoreAddresses) && maps.Equal(e.Labels, o.Labels)
+}
 
 // ShardKey identifies the origin of a service's endpoints: a registry of a cluster, and the object
 // within it (an EndpointSlice or a ServiceEntry).
