@@ -68,9 +68,9 @@ type Config struct {
 	// api.KindInfo.NewSpec. For Kubernetes kinds, it is the whole object (*corev1.Service, …).
 	Spec any
 	// Hash covers everything that can change generated configuration: the key, spec, creation time,
-	// Status, Extension, and the labels and annotations that can have an effect (appendHashed). It
-	// does not cover the resource version, generation or origin. Two Configs with equal Keys and
-	// Hashes are interchangeable.
+	// Status, Extension, and for Istio kinds the labels and annotations that can have an effect
+	// (appendHashed). Those of Kubernetes kinds are part of the spec. It does not cover the resource
+	// version, generation or origin. Two Configs with equal Keys and Hashes are interchangeable.
 	Hash uint64
 }
 
@@ -91,8 +91,10 @@ func New(meta Meta, spec any) (*Config, error) {
 		b.Text(string(meta.Kind))
 		b.Text(meta.Namespace)
 		b.Text(meta.Name)
-		appendHashed(b, meta.Kind, meta.Labels)
-		appendHashed(b, meta.Kind, meta.Annotations)
+		if info, _ := api.Info(meta.Kind); info.Istio() {
+			appendHashed(b, meta.Kind, meta.Labels)
+			appendHashed(b, meta.Kind, meta.Annotations)
+		}
 		b.Uint64(uint64(meta.Created.Unix()))
 		b.Uint32(uint32(meta.Created.Nanosecond()))
 		if rare != nil {
@@ -112,15 +114,13 @@ func New(meta Meta, spec any) (*Config, error) {
 // cannot weaken protection (docs/adr/0008).
 const RequiredAnnotation = "meshpilot.io/required"
 
-// appendHashed appends the labels or annotations that can change generated configuration to b,
-// sorted by key. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other entries
-// of Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the
-// kinds of Kubernetes, they are all entries except the annotation that kubectl rewrites on every
-// apply.
+// appendHashed appends the labels or annotations of an object of an Istio kind that can change
+// generated configuration to b, sorted by key. They are Istio's own and RequiredAnnotation, so other
+// entries of Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry and WorkloadGroup
+// they are all entries except the annotation that kubectl rewrites on every apply.
 func appendHashed(b *contenthash.Buffer, kind api.Kind, entries map[string]string) {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	info, _ := api.Info(kind)
-	own := info.Istio() && kind != api.ServiceEntry && kind != api.WorkloadEntry && kind != api.WorkloadGroup
+	own := kind != api.ServiceEntry && kind != api.WorkloadEntry && kind != api.WorkloadGroup
 	keys := make([]string, 0, len(entries))
 	for k := range entries {
 		domain, _, _ := strings.Cut(k, "/")

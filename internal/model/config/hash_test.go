@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestHash checks which edits of metadata change the hash.
@@ -54,28 +55,34 @@ func TestHash(t *testing.T) {
 // TestHashOfKubernetesKinds checks that the order of a map does not change the hash, and that its
 // content does.
 func TestHashOfKubernetesKinds(t *testing.T) {
-	hash := func(app string) uint64 {
+	hash := func(app string, labels map[string]string) uint64 {
 		selector := map[string]string{}
 		for i := range 20 {
 			selector[fmt.Sprint("key-", i)] = "x"
 		}
 		selector["app"] = app
 		c, err := New(
-			Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}},
-			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}},
+			Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}, Labels: labels},
+			&corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", Labels: labels},
+				Spec:       corev1.ServiceSpec{Selector: selector},
+			},
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Hash
 	}
-	first := hash("a")
+	first := hash("a", nil)
 	for range 50 {
-		if hash("a") != first {
+		if hash("a", nil) != first {
 			t.Fatal("one Service has two hashes")
 		}
 	}
-	if hash("b") == first {
+	if hash("b", nil) == first {
 		t.Error("two Services have one hash")
+	}
+	if hash("a", map[string]string{"istio.io/global": "true"}) == first {
+		t.Error("a label does not change the hash")
 	}
 }
