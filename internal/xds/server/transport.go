@@ -35,9 +35,10 @@ const (
 	// text a buffer is lent to a connection while data is available. With TLS it belongs to the
 	// connection.
 	readBuffer, readBufferTLS = 32 << 10, 8 << 10
-	// The first responses on a connection are megabytes. Write buffers are lent to connections
-	// while they write.
-	writeBuffer = 128 << 10
+	// Write buffers are lent to connections while they write. The first responses on a connection are
+	// megabytes, but larger buffers, which need fewer system calls, take more CPU time: responses are
+	// copied into them, and from them by the kernel, so they should fit into the cache of a processor.
+	writeBuffer = 32 << 10
 	// maxIdle is the age at which a connection without a stream is closed. maxIdlePlaintext applies
 	// to plain text, whose clients are not authenticated.
 	maxIdle, maxIdlePlaintext = 10 * time.Minute, time.Minute
