@@ -61,7 +61,8 @@ func inbound() view.Generator {
 	}}
 }
 
-// newHarness returns a harness whose Rollout has been published a mesh of n services.
+// newHarness returns a harness whose Rollout has been published a mesh of n services. By default it
+// has the generators of pushtest and one of inbound listeners.
 func newHarness(t testing.TB, n int, o rollout.Options) *harness {
 	h := &harness{
 		t:       t,
@@ -71,7 +72,9 @@ func newHarness(t testing.TB, n int, o rollout.Options) *harness {
 		failing: map[string]bool{},
 		due:     map[string]bool{},
 	}
-	o.Generators = append(new(pushtest.Generators).Table(), inbound())
+	if o.Generators == nil {
+		o.Generators = append(new(pushtest.Generators).Table(), inbound())
+	}
 	h.r = rollout.New(o)
 	h.mesh.Publish = func(s *snapshot.Snapshot, d snapshot.Delta) {
 		h.step(rollout.Published{Snapshot: s, Delta: d, First: h.now, Last: h.now})

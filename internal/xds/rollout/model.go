@@ -122,6 +122,8 @@ type producer struct {
 	busy bool
 	// failed means that the generator panicked. It runs again, from scratch, with the next change.
 	failed bool
+	// unordered is set during orderQueue while the producer has no place in the queue yet.
+	unordered bool
 	Product
 
 	producerKey
@@ -143,6 +145,17 @@ type producer struct {
 	votes      *votes
 	// ancestor is nil if the first clients were in no class before.
 	ancestor *ancestor
+}
+
+// neighbors returns the producers of a class that uses pr and has clients, including pr itself, in
+// push order. It returns nil if there is no such class.
+func (pr *producer) neighbors() []*producer {
+	for cl := range pr.classes {
+		if len(cl.clients) > 0 {
+			return cl.producers
+		}
+	}
+	return nil
 }
 
 // voterClients returns an iterator over the producer's clients that are voters (Client.isVoter), in

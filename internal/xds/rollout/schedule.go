@@ -38,6 +38,36 @@ func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	}
 }
 
+// orderQueue orders the queue so that classes become complete one after the other: the producers of
+// a class follow each other, in push order. So the first clients are offered the change after a few
+// generators. In any other order, all classes may wait for a producer that they share. Classes with
+// a queued producer of inbound configuration come first, because the server-first barrier holds back
+// the others until the proxies of these classes have acknowledged it.
+func (r *Rollout) orderQueue() {
+	ordered := make([]*producer, 0, len(r.queue))
+	place := func(pr *producer) {
+		if pr.unordered {
+			pr.unordered = false
+			ordered = append(ordered, pr)
+		}
+	}
+	for _, pr := range r.queue {
+		pr.unordered = true
+	}
+	for _, inbound := range []bool{true, false} {
+		for _, pr := range r.queue {
+			if pr.gen.Inbound != inbound || !pr.unordered {
+				continue
+			}
+			for _, other := range pr.neighbors() {
+				place(other)
+			}
+			place(pr) // if no class with clients uses it any more
+		}
+	}
+	r.queue = ordered
+}
+
 // wantNames adds the names that were not generated yet to the producer's pending task and enqueues
 // it (enqueueTask, also for ofTurn). names must be sorted. It returns true if there are any: then a
 // new ResourceGroup will follow. Otherwise it changes nothing.

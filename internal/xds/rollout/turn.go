@@ -73,6 +73,7 @@ func (r *Rollout) beginTurn() {
 	}
 	r.transition.waitForOthers(r.now, others.exist, r.barrier.level == holdEndpoints)
 	r.updateProducers(in.delta)
+	r.orderQueue()
 }
 
 // updateProducers calls updateProducer for all producers, or for a change that alters only EDS for
