@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -31,8 +32,14 @@ type fakeServer struct {
 	garbage  bool // answers are no JSON
 	requests []string
 	acks     []string
-	streams  map[chan *payload]map[string]bool // subscribed services of each connection
-	ended    chan struct{}                     // closed to end all streams
+	streams  map[string]*pushStream // by the address of the client's end of the connection
+	ended    chan struct{}          // closed to end all streams
+}
+
+// pushStream is the stream of pushes of one connection.
+type pushStream struct {
+	out        chan *payload
+	subscribed map[string]bool // services
 }
 
 // newFakeServer starts a server at a free port for HTTP, and the port for gRPC that is higher by
@@ -41,7 +48,7 @@ func newFakeServer(t testing.TB, security *tls.Config) *fakeServer {
 	t.Helper()
 	f := &fakeServer{
 		services: map[string][]instance{}, denied: map[string]bool{}, token: "secret",
-		streams: map[chan *payload]map[string]bool{}, ended: make(chan struct{}), slow: 2,
+		streams: map[string]*pushStream{}, ended: make(chan struct{}), slow: 2,
 	}
 	for range 50 {
 		login := httptest.NewUnstartedServer(http.HandlerFunc(f.login))
@@ -88,10 +95,10 @@ func (f *fakeServer) edit(change func(), changed ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
-	for out, subscribed := range f.streams {
+	for _, stream := range f.streams {
 		for _, name := range changed {
-			if subscribed[name] {
-				out <- &payload{kind: notifyRequest, body: f.encode(map[string]any{"requestId": "push-" + name, "serviceInfo": f.info(name)})}
+			if stream.subscribed[name] {
+				stream.out <- &payload{kind: notifyRequest, body: f.encode(map[string]any{"requestId": "push-" + name, "serviceInfo": f.info(name)})}
 			}
 		}
 	}
@@ -101,8 +108,8 @@ func (f *fakeServer) edit(change func(), changed ...string) {
 func (f *fakeServer) send(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for out := range f.streams {
-		out <- &payload{kind: kind, body: []byte(`{"requestId":"` + kind + `"}`)}
+	for _, stream := range f.streams {
+		stream.out <- &payload{kind: kind, body: []byte(`{"requestId":"` + kind + `"}`)}
 	}
 }
 
@@ -151,10 +158,18 @@ func (f *fakeServer) serve(_ any, s grpc.ServerStream) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return s.SendMsg(f.answer(&in))
+	return s.SendMsg(f.answer(clientOf(s), &in))
 }
 
-func (f *fakeServer) answer(in *payload) *payload {
+// clientOf returns the address of the client's end of the connection.
+func clientOf(s grpc.ServerStream) string {
+	p, _ := peer.FromContext(s.Context())
+	return p.Addr.String()
+}
+
+// answer returns the answer to a request of a client. Before the client's stream of pushes is known,
+// requests are refused.
+func (f *fakeServer) answer(client string, in *payload) *payload {
 	refuse := func(code int, message string) *payload {
 		return &payload{kind: "ErrorResponse", body: f.encode(map[string]any{"resultCode": 500, "errorCode": code, "message": message})}
 	}
@@ -165,6 +180,10 @@ func (f *fakeServer) answer(in *payload) *payload {
 	f.requests = append(f.requests, strings.TrimSpace(in.kind+" "+r.GroupName+" "+r.ServiceName))
 	answer := map[string]any{"resultCode": codeSuccess, "errorCode": 0, "message": "success"}
 	name := r.GroupName + "@@" + r.ServiceName
+	stream := f.streams[client]
+	if stream == nil && in.kind != serverCheckRequest {
+		return refuse(codeUnregistered, "Connection is unregistered.")
+	}
 	switch in.kind {
 	case serverCheckRequest:
 	case healthCheckRequest:
@@ -185,9 +204,7 @@ func (f *fakeServer) answer(in *payload) *payload {
 		if f.denied[name] {
 			return refuse(codeForbidden, "authorization failed!")
 		}
-		for _, subscribed := range f.streams {
-			subscribed[name] = true
-		}
+		stream.subscribed[name] = true
 		answer["serviceInfo"] = f.info(name)
 	}
 	if f.garbage {
@@ -198,15 +215,15 @@ func (f *fakeServer) answer(in *payload) *payload {
 
 // serveStream pushes messages until the client or cut ends the stream.
 func (f *fakeServer) serveStream(s grpc.ServerStream) error {
-	out := make(chan *payload, 100)
+	stream := &pushStream{make(chan *payload, 100), map[string]bool{}}
 	f.mu.Lock()
-	f.streams[out] = map[string]bool{}
+	f.streams[clientOf(s)] = stream
 	ended := f.ended
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.streams, out)
+		delete(f.streams, clientOf(s))
 	}()
 	received := make(chan error, 1)
 	go func() {
@@ -225,7 +242,7 @@ func (f *fakeServer) serveStream(s grpc.ServerStream) error {
 	}()
 	for {
 		select {
-		case p := <-out:
+		case p := <-stream.out:
 			if err := s.SendMsg(p); err != nil {
 				return err
 			}
