@@ -225,7 +225,9 @@ func (p *Pages) krtz(q question) (answer, error) {
 		key := svc.Namespace + "/" + string(svc.Host)
 		services.State.Outputs[key] = formatHash(svc.Hash)
 		e := s.Endpoints(svc.ServiceKey)
-		endpoints.State.Outputs[key] = map[string]any{"hash": formatHash(mesh.HashEndpoints(e.Endpoints)), "count": len(e.Endpoints)}
+		endpoints.State.Outputs[key] = map[string]any{
+			"hash": formatHash(mesh.HashEndpoints(e.Endpoints)), "count": len(e.Endpoints),
+		}
 	}
 	list := []collection{services, endpoints}
 	for _, k := range configKinds() {
