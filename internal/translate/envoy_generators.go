@@ -54,7 +54,7 @@ func (e envoySet) clusterGenerators() []view.Generator {
 	return []view.Generator{
 		patched(view.Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched,
 			Scope: clusterScope}),
-		patched(view.Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched,
+		patched(view.Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.ResolvedTouched,
 			Scope: resolvedScope}),
 		patched(view.Generator{All: c.SNIDNATClusters, Touched: cluster.SNIDNATTouched, Scope: sniDNATScope}),
 		patched(view.Generator{All: c.UDPClusters, Touched: cluster.UDPTouched, Scope: sniDNATScope}),

@@ -152,6 +152,48 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return !d.EndpointsOnly() && v.AreServicesAffectedBy(d)
 }
 
+// ResolvedTouched reports whether a change may alter the result of Resolved for a View; s is the
+// snapshot after it. Most services use EDS, so of the changes that pass Touched few remain. If objects
+// of other kinds than services and DestinationRules changed, ResolvedTouched returns what Touched does.
+func ResolvedTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	if !Touched(v, s, d) {
+		return false
+	}
+	if d.All {
+		return true
+	}
+	for k := range d.Configs {
+		if k.Kind != api.ServiceEntry && k.Kind != api.Service && k.Kind != api.DestinationRule {
+			return true
+		}
+	}
+	for k := range d.Services {
+		if isHostResolved(v, k.Host) || slices.ContainsFunc(s.NamespacesOf(k.Host), func(namespace string) bool {
+			return isResolved(s.Service(mesh.ServiceKey{Namespace: namespace, Host: k.Host}))
+		}) {
+			return true
+		}
+	}
+	for host := range d.Rules {
+		if host.IsWildcard() || isHostResolved(v, host) {
+			return true
+		}
+	}
+	for k := range d.Accounts {
+		if isHostResolved(v, k.Host) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHostResolved reports whether the View has a service of the host whose endpoints have names that
+// proxies resolve.
+func isHostResolved(v *view.View, host mesh.Hostname) bool {
+	svc := v.Service(host)
+	return svc != nil && isResolved(svc)
+}
+
 // verifiesAccounts reports whether the View's proxies verify the accounts of servers, because they
 // have client certificates, and call the service k. It returns false if the View's service of the
 // host k.Host is another one.

@@ -160,3 +160,49 @@ func setOf(t *testing.T, list []*resource.Resource) *resource.Set {
 func covers(list, want []*resource.Resource) bool {
 	return !slices.ContainsFunc(want, func(r *resource.Resource) bool { return !slices.Contains(list, r) })
 }
+
+// TestResolvedTouched checks which changes have the clusters of resolved services generated again:
+// those of a host that is or was resolved, of rules that may apply to one, and of other objects.
+func TestResolvedTouched(t *testing.T) {
+	t.Parallel()
+	entry := func(name, resolution, port string) string {
+		return fmt.Sprintf("kind: ServiceEntry\nmetadata: {name: %s}\nspec: {hosts: [%s.example.com], resolution: %s, "+
+			"ports: [{number: %s, name: http, protocol: HTTP}], endpoints: [{address: 10.0.0.1}]}\n", name, name, resolution, port)
+	}
+	rule := func(host string) string {
+		return fmt.Sprintf("kind: DestinationRule\nmetadata: {name: new}\nspec: {host: %q, subsets: [{name: v2}]}\n", host)
+	}
+	sidecar := func(hosts string) string {
+		return fmt.Sprintf("kind: Sidecar\nmetadata: {name: default}\nspec: {egress: [{hosts: [%q]}]}\n", hosts)
+	}
+	for _, tc := range []struct {
+		text    string
+		deleted bool
+		want    bool
+	}{
+		{text: entry("new", "STATIC", "80")},
+		{text: entry("b", "STATIC", "81")},
+		{text: entry("b", "STATIC", "80"), deleted: true},
+		{text: entry("new", "DNS", "80"), want: true},
+		{text: entry("new", "DNS_ROUND_ROBIN", "80"), want: true},
+		{text: entry("b", "DNS", "80"), want: true},
+		{text: entry("c", "DNS", "81"), want: true},
+		{text: entry("c", "STATIC", "80"), want: true},
+		{text: entry("c", "DNS", "80"), deleted: true, want: true},
+		{text: rule("b.example.com")},
+		{text: rule("c.example.com"), want: true},
+		{text: rule("*.example.com"), want: true},
+		{text: sidecar("./*"), want: true},
+	} {
+		m := fixture.New(t, []byte(threeServices+"---\n"+sidecar("*/*")), nil)
+		v := m.View(fixture.Proxy(t, []byte("{namespace: default}")))
+		change := m.Apply
+		if tc.deleted {
+			change = m.Delete
+		}
+		s, d := change(t, tc.text)
+		if got := ResolvedTouched(v, s, d); got != tc.want {
+			t.Errorf("after a change (deleted: %t) of\n%sResolvedTouched returns %t, want %t", tc.deleted, tc.text, got, tc.want)
+		}
+	}
+}
