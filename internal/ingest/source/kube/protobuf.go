@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
 // fieldFilter selects the fields of a protobuf message that are decoded. trim.go removes the same
@@ -28,6 +31,8 @@ type fieldFilter struct {
 	fields []*fieldFilter
 	// keepOthers keeps the fields without a filter. Otherwise they are removed.
 	keepOthers bool
+	// wanted reports whether a message in a repeated field is kept. If nil, all are.
+	wanted func(message []byte) bool
 }
 
 // keep and remove are the filters of fields that are kept as they are, and of removed ones.
@@ -44,13 +49,19 @@ var (
 		14: remove, // finalizers
 		17: remove, // managedFields
 	}}
+	podMetadataFilter = &fieldFilter{keepOthers: true, fields: []*fieldFilter{
+		2:  remove,
+		12: {keepOthers: true, wanted: isUsedAnnotation}, // annotations
+		14: remove,
+		17: remove,
+	}}
 	containerFilter = &fieldFilter{fields: []*fieldFilter{
 		1:  keep, // name
 		6:  keep, // ports
 		24: keep, // restartPolicy
 	}}
 	podFilter = &fieldFilter{fields: []*fieldFilter{
-		1: metadataFilter,
+		1: podMetadataFilter,
 		2: {fields: []*fieldFilter{ // spec
 			2:  containerFilter, // containers
 			8:  keep,            // serviceAccountName
@@ -62,7 +73,7 @@ var (
 		}},
 		3: {fields: []*fieldFilter{ // status
 			1: keep, // phase
-			2: {fields: []*fieldFilter{ // conditions
+			2: {wanted: isReadyCondition, fields: []*fieldFilter{ // conditions
 				1: keep, // type
 				2: keep, // status
 			}},
@@ -76,6 +87,23 @@ var (
 	}}
 	otherFilter = &fieldFilter{keepOthers: true, fields: []*fieldFilter{1: metadataFilter}}
 )
+
+// isUsedAnnotation reports whether an annotation of a pod, an encoded map entry, is retired, or that
+// of the bookmark after the initial objects of a watch. trimPod keeps only retired ones, but without
+// the other one client-go would wait for further initial objects.
+func isUsedAnnotation(entry []byte) bool {
+	const key = 1
+	name := string(lastBytes(entry, key))
+	_, reported := retired.AnnotationOf(name)
+	return reported || name == metav1.InitialEventsAnnotationKey
+}
+
+// isReadyCondition reports whether an encoded PodCondition is that of the type Ready, the only one
+// that trimPod keeps.
+func isReadyCondition(condition []byte) bool {
+	const conditionType = 1
+	return string(lastBytes(condition, conditionType)) == string(corev1.PodReady)
+}
 
 // objectFilterOf returns the filter of the objects of a built-in kind. Pods and Nodes have filters
 // of their own; all other kinds share one.
@@ -109,8 +137,8 @@ func (f *fieldFilter) filterOf(number protowire.Number) *fieldFilter {
 	}
 }
 
-// appendFiltered appends an encoded message to out without the fields that f removes, and returns
-// the extended slice. It returns an error if the message, or one in a field with a filter, is not
+// appendFiltered appends an encoded message to out without the fields that f removes and the repeated
+// messages that are not wanted, and returns the extended slice. It returns an error if the message, or one in a field with a filter, is not
 // encoded correctly.
 func (f *fieldFilter) appendFiltered(out, message []byte) ([]byte, error) {
 	for len(message) > 0 {
@@ -132,6 +160,9 @@ func (f *fieldFilter) appendFiltered(out, message []byte) ([]byte, error) {
 			return nil, fmt.Errorf("protobuf field %d is no message", number)
 		default:
 			value, _ := protowire.ConsumeBytes(field[tagSize:])
+			if inner.wanted != nil && !inner.wanted(value) {
+				continue
+			}
 			var err error
 			out = append(out, field[:tagSize]...)
 			if out, err = inner.appendMessage(out, value); err != nil {

@@ -135,12 +135,38 @@ func TestFilteredFieldsAreNotUsed(t *testing.T) {
 			if some.(metav1.Object).GetResourceVersion() != o.GetResourceVersion() {
 				t.Error("the resource version was removed")
 			}
+			if p, is := some.(*corev1.Pod); is && (len(p.Annotations) != 1 || len(p.Status.Conditions) != 1) {
+				t.Errorf("annotations %v and conditions %v are decoded, want the retired annotation and Ready alone",
+					p.Annotations, p.Status.Conditions)
+			}
 			trimObject(all.(metav1.Object))
 			trimObject(some.(metav1.Object))
 			if diff := cmp.Diff(all, some); diff != "" {
 				t.Errorf("an object (-all fields +filtered):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestBookmarksAreMarked checks that the annotation by which client-go recognizes the end of the
+// initial objects is decoded for each built-in kind.
+func TestBookmarksAreMarked(t *testing.T) {
+	t.Parallel()
+	for _, kind := range api.Kinds() {
+		if kind.Custom || kind.Kind == api.RemoteSecret {
+			continue
+		}
+		o := kind.NewObject()
+		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		data := encoded(t, o.(runtime.Object), schema.GroupVersion{Group: kind.Group, Version: kind.Versions[0]}, kind.Kind.Name())
+		got, _, err := newFilteringDecoder(kind, protobufSerializer()).Decode(data, nil, nil)
+		if err != nil {
+			t.Errorf("%s: %v", kind.Kind, err)
+			continue
+		}
+		if got.(metav1.Object).GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" {
+			t.Errorf("%s: the annotation of the bookmark was removed", kind.Kind)
+		}
 	}
 }
 
