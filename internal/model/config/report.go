@@ -88,8 +88,8 @@ func (r *report) checkMeta() {
 		}
 	}
 	// An object with such labels is usable nevertheless, because few selectors use them.
-	r.warnAboutEntries(at.Child("labels"), c.Labels, labelFault)
-	r.warnAboutEntries(at.Child("annotations"), c.Annotations, func(key, _ string) string {
+	r.warnAboutEntries("labels", c.Labels, labelFault)
+	r.warnAboutEntries("annotations", c.Annotations, func(key, _ string) string {
 		if !strings.Contains(key, "istio.io/") {
 			return "" // most annotations of most objects
 		}
@@ -100,20 +100,18 @@ func (r *report) checkMeta() {
 	})
 }
 
-// warnAboutEntries adds a Warning for each entry of a map at which fault returns a reason, sorted by
-// key.
-func (r *report) warnAboutEntries(at path, entries map[string]string, fault func(key, value string) string) {
-	var reasons map[string]string // by key
+// warnAboutEntries adds a Warning for each entry of a map of the metadata at which fault returns a
+// reason, sorted by key. name is the name of the map.
+func (r *report) warnAboutEntries(name string, entries map[string]string, fault func(key, value string) string) {
+	var faulty []string
 	for key, value := range entries {
-		if reason := fault(key, value); reason != "" {
-			if reasons == nil {
-				reasons = map[string]string{}
-			}
-			reasons[key] = reason
+		if fault(key, value) != "" {
+			faulty = append(faulty, key)
 		}
 	}
-	for _, key := range sortedKeys(reasons) {
-		r.warnf(at.Key(key), "%s", reasons[key])
+	slices.Sort(faulty)
+	for _, key := range faulty {
+		r.warnf(field.NewPath("metadata", name).Key(key), "%s", fault(key, entries[key]))
 	}
 }
 
