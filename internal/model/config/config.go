@@ -145,7 +145,7 @@ type kubernetesMessage interface {
 
 // appendCanonically appends the encoding of a spec to b and returns the result. Equal specs have
 // equal encodings within one process. Protobuf and Kubernetes messages are encoded in binary, all
-// other specs as JSON. After an error it returns b itself.
+// other specs as JSON. With an error, the result has no meaning.
 func appendCanonically(b []byte, spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:

@@ -50,10 +50,10 @@ var (
 		17: remove, // managedFields
 	}}
 	podMetadataFilter = &fieldFilter{keepOthers: true, fields: []*fieldFilter{
-		2:  remove,
+		2:  remove,                                       // generateName
 		12: {keepOthers: true, wanted: isUsedAnnotation}, // annotations
-		14: remove,
-		17: remove,
+		14: remove,                                       // finalizers
+		17: remove,                                       // managedFields
 	}}
 	containerFilter = &fieldFilter{fields: []*fieldFilter{
 		1:  keep, // name
@@ -137,9 +137,9 @@ func (f *fieldFilter) filterOf(number protowire.Number) *fieldFilter {
 	}
 }
 
-// appendFiltered appends an encoded message to out without the fields that f removes and the repeated
-// messages that are not wanted, and returns the extended slice. It returns an error if the message, or one in a field with a filter, is not
-// encoded correctly.
+// appendFiltered appends an encoded message to out without the fields that f removes and the
+// repeated messages that are not wanted, and returns the extended slice. It returns an error if the
+// message, or one in a field with a filter, is not encoded correctly.
 func (f *fieldFilter) appendFiltered(out, message []byte) ([]byte, error) {
 	for len(message) > 0 {
 		number, wireType, tagSize := protowire.ConsumeTag(message)
