@@ -49,19 +49,13 @@ var (
 		14: remove, // finalizers
 		17: remove, // managedFields
 	}}
-	podMetadataFilter = &fieldFilter{keepOthers: true, fields: []*fieldFilter{
-		2:  remove,                                       // generateName
-		12: {keepOthers: true, wanted: isUsedAnnotation}, // annotations
-		14: remove,                                       // finalizers
-		17: remove,                                       // managedFields
-	}}
 	containerFilter = &fieldFilter{fields: []*fieldFilter{
 		1:  keep, // name
 		6:  keep, // ports
 		24: keep, // restartPolicy
 	}}
 	podFilter = &fieldFilter{fields: []*fieldFilter{
-		1: podMetadataFilter,
+		1: metadataFilter.withField(12, &fieldFilter{keepOthers: true, wanted: isUsedAnnotation}), // annotations
 		2: {fields: []*fieldFilter{ // spec
 			2:  containerFilter, // containers
 			8:  keep,            // serviceAccountName
@@ -116,6 +110,15 @@ func objectFilterOf(kind api.Kind) *fieldFilter {
 	default:
 		return otherFilter
 	}
+}
+
+// withField returns a copy of f with another filter of the field with this number, which must not be
+// above the numbers in f.fields.
+func (f *fieldFilter) withField(number int, inner *fieldFilter) *fieldFilter {
+	out := *f
+	out.fields = slices.Clone(f.fields)
+	out.fields[number] = inner
+	return &out
 }
 
 // inField2 returns a filter of a message that applies f to its field 2 and keeps the others. This
