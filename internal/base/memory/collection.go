@@ -16,8 +16,8 @@ const (
 
 // relaxUntil halves the frequency of garbage collections until started is closed or the context ends,
 // by setting GOGC to startPercent. During the start most allocated objects stay in use, so a
-// collection frees little. Meanwhile the heap may be half larger than usual, within GOMEMLIMIT. If
-// GOGC is not Go's default, relaxUntil does nothing.
+// collection frees little. Until then the heap may be 50 % larger than usual; GOMEMLIMIT still
+// applies. If GOGC is not Go's default, relaxUntil does nothing.
 func relaxUntil(ctx context.Context, started <-chan struct{}) {
 	if gcPercent() != defaultPercent {
 		return

@@ -69,8 +69,9 @@ type Config struct {
 	Spec any
 	// Hash covers everything that can change generated configuration: the key, spec, creation time,
 	// Status, Extension, and for Istio kinds the labels and annotations that can have an effect
-	// (appendHashed). Those of Kubernetes kinds are part of the spec. It does not cover the resource
-	// version, generation or origin. Two Configs with equal Keys and Hashes are interchangeable.
+	// (appendHashed). For Kubernetes kinds, labels and annotations are part of the spec. Hash does not
+	// cover the resource version, generation or origin. Two Configs with equal Keys and Hashes are
+	// interchangeable.
 	Hash uint64
 }
 

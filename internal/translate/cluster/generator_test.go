@@ -162,7 +162,8 @@ func covers(list, want []*resource.Resource) bool {
 }
 
 // TestResolvedTouched checks which changes have the clusters of resolved services generated again:
-// those of a host that is or was resolved, of rules that may apply to one, and of other objects.
+// changes of services with a resolved host, before or after the change, of DestinationRules that may
+// apply to one, and of objects of other kinds.
 func TestResolvedTouched(t *testing.T) {
 	t.Parallel()
 	entry := func(name, resolution, port string) string {

@@ -43,8 +43,8 @@ func (h *harness) runNext() (offered int) {
 	return offered
 }
 
-// TestClassesAreCompletedInTurn checks that after a change all generators of a class run before
-// those of the next one, so that its clients need not wait for all.
+// TestClassesAreCompletedInTurn checks that after a change all generators of a class run before the
+// generators of the next class, and that its clients are then offered the change.
 func TestClassesAreCompletedInTurn(t *testing.T) {
 	t.Parallel()
 	const classes = 6
